@@ -1,0 +1,31 @@
+"""Density and score estimation with kernel exponential families, fitted in closed form."""
+
+from kexpfam.base import GaussianBase, MixtureBase, UniformBase
+from kexpfam.estimators import KernelExponentialFamily
+from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
+from kexpfam.features import FourierFeatures, Matern, RationalQuadratic
+from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
+from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
+from kexpfam.tuning import Tuning
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CharacteristicNoise",
+    "FourierFeatures",
+    "GaussianBase",
+    "GaussianNoise",
+    "ImportanceNormalizer",
+    "KernelExponentialFamily",
+    "LaplaceNoise",
+    "Matern",
+    "MixtureBase",
+    "NormalizerWarning",
+    "QuadratureNormalizer",
+    "RationalQuadratic",
+    "SingularSystemError",
+    "Tuning",
+    "TuningWarning",
+    "UniformBase",
+    "UniformNoise",
+]

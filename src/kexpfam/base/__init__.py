@@ -1,0 +1,29 @@
+"""Stage 2: the base density q0, which fixes the tails of the model."""
+
+from kexpfam.base.defensive import BaseDraws, draw_defensively
+from kexpfam.base.density import BaseDensity, BaseFamily, fit_base
+from kexpfam.base.gaussian import GaussianBase
+from kexpfam.base.mixture import GaussianMixtureDensity, MixtureBase
+from kexpfam.base.rescaled import RescaledDensity
+from kexpfam.base.uniform import BoxDensity, UniformBase
+
+BASES: dict[str, BaseFamily] = {
+    "uniform": UniformBase(),
+    "gaussian": GaussianBase(),
+    "mixture": MixtureBase(),
+}
+
+__all__ = [
+    "BASES",
+    "BaseDensity",
+    "BaseDraws",
+    "BaseFamily",
+    "BoxDensity",
+    "GaussianBase",
+    "GaussianMixtureDensity",
+    "MixtureBase",
+    "RescaledDensity",
+    "UniformBase",
+    "draw_defensively",
+    "fit_base",
+]

@@ -1,0 +1,66 @@
+"""Uniform base density on the box of the training rows.
+
+log q0 = −Σ_j log(high_j − low_j) inside, −∞ outside; its gradient is zero. The volume is
+that of the rows' box, so the normalised density *assumes* that the data's support is this
+box: rows outside it have density zero. `margin` widens the box on each side by that
+fraction of its width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base.density import require_rows
+from kexpfam.data.sketch import Sketch
+
+__all__ = ["BoxDensity", "UniformBase"]
+
+
+@dataclass(frozen=True)
+class BoxDensity:
+    """The uniform density on a box."""
+
+    low: Float[np.ndarray, " d"]
+    high: Float[np.ndarray, " d"]
+
+    def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        inside = ((rows >= self.low) & (rows <= self.high)).all(axis=1)
+        return np.where(inside, -np.log(self.high - self.low).sum(), -np.inf)
+
+    def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return np.zeros_like(rows)
+
+    def hessian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d d"]:
+        return np.zeros((rows.shape[1], rows.shape[1]))
+
+    def bend(
+        self, rows: Float[np.ndarray, "n d"], covariance: Float[np.ndarray, "d d"]
+    ) -> Float[np.ndarray, "n d"]:
+        return np.zeros_like(rows)
+
+    def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
+        return generator.uniform(self.low, self.high, (n_samples, len(self.low)))
+
+    def widened(self, factor: float) -> BoxDensity:
+        """The box itself: the model has no mass outside."""
+        return self
+
+    def box(self) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+        """Corners of a box that holds the density's mass."""
+        return self.low, self.high
+
+
+@dataclass(frozen=True)
+class UniformBase:
+    """The uniform density on the training rows' box, widened by `margin` on each side."""
+
+    margin: float = 0.0
+
+    def fit(self, sketch: Sketch, generator: np.random.Generator) -> BoxDensity:
+        """Fit to the box of all rows."""
+        require_rows(len(sketch.rows), 2, "A uniform base density", "Add rows.")
+        widen = self.margin * (sketch.high - sketch.low)
+        return BoxDensity(sketch.low - widen, sketch.high + widen)

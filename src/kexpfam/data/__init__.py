@@ -1,0 +1,1 @@
+"""Stage 1: rows come in; they are standardised, sampled and cut into blocks."""

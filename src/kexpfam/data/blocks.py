@@ -1,0 +1,100 @@
+"""Blocks: the pieces of fixed size in which rows reach compiled code.
+
+A block is padded to its full size with rows of weight zero, so that compilation happens
+once per size and not once per data set. What the base density says at each row travels
+with it: base densities are then plain NumPy and may come from the user.
+
+| symbol      | name          | shape                                   |
+|-------------|---------------|-----------------------------------------|
+| x_a         | rows          | (b, d)                                  |
+| a           | weights       | (b,)                                    |
+| ∇log q0(x)  | base_gradient | (b, d)                                  |
+| ∇²log q0(x) | base_hessian  | (b, d, d), or (d, d) where it is constant |
+| Σ_jk C_jk ∂_j∂_k ∇log q0(x) | base_bend | (b, d)          |
+
+C is the noise's covariance at scale one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+__all__ = ["Block", "Curved", "block_sizes", "iterate_blocks", "make_block", "padded"]
+
+_SMALLEST = 64
+LARGEST_BLOCK = 8192
+
+
+class Block(NamedTuple):
+    """Rows, their weights, and the base density's derivatives there."""
+
+    rows: Float[np.ndarray, "b d"]
+    weights: Float[np.ndarray, " b"]
+    base_gradient: Float[np.ndarray, "b d"]
+    base_hessian: Float[np.ndarray, "*b d d"]
+    base_bend: Float[np.ndarray, "b d"]
+
+
+@runtime_checkable
+class Curved(Protocol):
+    """The part of a base density that blocks need."""
+
+    def gradient(self, rows: np.ndarray) -> np.ndarray: ...
+
+    def hessian(self, rows: np.ndarray) -> np.ndarray: ...
+
+    def bend(self, rows: np.ndarray, covariance: np.ndarray) -> np.ndarray: ...
+
+
+def block_sizes(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
+    """The block size for `n_rows`: a power of two, at most `largest`."""
+    return int(min(largest, max(_SMALLEST, 1 << (max(n_rows, 1) - 1).bit_length())))
+
+
+def padded(array: Shaped[np.ndarray, "..."], size: int) -> Shaped[np.ndarray, "..."]:
+    """`array` with zeros appended along its first axis up to `size`."""
+    if len(array) == size:
+        return array
+    return np.concatenate([array, np.zeros((size - len(array), *array.shape[1:]), array.dtype)])
+
+
+def make_block(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    base: Curved,
+    covariance: Float[np.ndarray, "d d"],
+    size: int,
+) -> Block:
+    """One padded block of `size` rows."""
+    derivatives = base.gradient(rows), base.hessian(rows), base.bend(rows, covariance)
+    if not all(np.isfinite(derivative).all() for derivative in derivatives):
+        raise ValueError(
+            "The base density's derivatives are not finite at some training rows. Expected a base "
+            "density that is positive and smooth wherever there are data; try base='gaussian'."
+        )
+    gradient, hessian, bend = derivatives
+    return Block(
+        rows=padded(rows, size),
+        weights=padded(weights, size),
+        base_gradient=padded(gradient, size),
+        base_hessian=hessian if hessian.ndim == 2 else padded(hessian, size),
+        base_bend=padded(bend, size),
+    )
+
+
+def iterate_blocks(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    base: Curved,
+    covariance: Float[np.ndarray, "d d"],
+    largest: int = LARGEST_BLOCK,
+) -> Iterator[Block]:
+    """Cut rows into padded blocks."""
+    size = block_sizes(len(rows), largest)
+    for start in range(0, len(rows), size):
+        piece = slice(start, start + size)
+        yield make_block(rows[piece], weights[piece], base, covariance, size)

@@ -1,0 +1,106 @@
+"""A bounded sample of the rows that depends on what they are, not on where they stand.
+
+Every row gets a 64-bit key: a hash of its standardised values, rounded to 2⁻²⁰
+standard deviations, and of the seed. Sorting by key is a random permutation that does
+not change when the rows are shuffled, split into blocks or spread over machines, and
+that brings equal rows together. From it follow
+
+- the *sketch*: the distinct rows with the smallest keys, each with the total weight of
+  its copies. It feeds the base density and the tuning, whose costs then do not grow
+  with n;
+- the *folds* of cross-validation: a row's key names its fold, so copies of a row never
+  stand on both sides of a split.
+
+A weight of two is the same as a repetition, and a weight of zero the same as a removal,
+exactly.
+
+| name    | shape  | meaning                                        |
+|---------|--------|------------------------------------------------|
+| rows    | (k, d) | distinct rows, in the order of their keys      |
+| weights | (k,)   | summed over copies                             |
+| keys    | (k,)   | ascending                                      |
+| low     | (d,)   | the smallest value of every column, over *all* rows |
+| high    | (d,)   | the largest                                    |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+
+__all__ = ["Sketch", "fold_numbers", "repeated_rows", "row_keys", "sketch_rows", "uniform_numbers"]
+
+_RESOLUTION = 2.0**20
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Sketch(NamedTuple):
+    """Distinct rows in the order of their keys, and the box that holds all rows."""
+
+    rows: Float[np.ndarray, "k d"]
+    weights: Float[np.ndarray, " k"]
+    keys: UInt64[np.ndarray, " k"]
+    low: Float[np.ndarray, " d"]
+    high: Float[np.ndarray, " d"]
+
+
+def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
+    """A bijection of 64-bit integers that scatters neighbours (splitmix64's finaliser)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def row_keys(standardized: Float[np.ndarray, "n d"], seed: int) -> UInt64[np.ndarray, " n"]:
+    """Hash each row of standardised values to 64 bits."""
+    rounded = np.rint(standardized * _RESOLUTION).astype(np.int64).view(np.uint64)
+    keys = _mixed(np.full(len(rounded), seed, np.uint64) + _GOLDEN)
+    for column in rounded.T:
+        keys = _mixed(keys + _GOLDEN + _mixed(column))
+    return keys
+
+
+def uniform_numbers(keys: UInt64[np.ndarray, " n"], salt: int) -> Float[np.ndarray, " n"]:
+    """Numbers in [0, 1), one per key, fresh for every salt."""
+    return _mixed(keys ^ _mixed(np.array([salt], np.uint64) + _GOLDEN)) / 2.0**64
+
+
+def fold_numbers(keys: UInt64[np.ndarray, " n"], n_folds: int) -> Int[np.ndarray, " n"]:
+    """The fold of each row, from 0 to n_folds − 1."""
+    return (uniform_numbers(keys, salt=0) * n_folds).astype(np.int64)
+
+
+def sketch_rows(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    keys: UInt64[np.ndarray, " n"],
+    size: int,
+) -> Sketch:
+    """The `size` distinct rows of positive weight with the smallest keys."""
+    kept = np.flatnonzero(weights > 0)
+    distinct, first, group = np.unique(keys[kept], return_index=True, return_inverse=True)
+    totals = np.bincount(group, weights[kept])
+    chosen = slice(0, size)
+    return Sketch(
+        rows=rows[kept[first[chosen]]],
+        weights=totals[chosen],
+        keys=distinct[chosen],
+        low=rows[kept].min(axis=0),
+        high=rows[kept].max(axis=0),
+    )
+
+
+def repeated_rows(sketch: Sketch, limit: int = 50_000) -> Float[np.ndarray, "r d"]:
+    """Rows repeated in proportion to their weights, for fitters that take no weights.
+
+    Copies are laid out by systematic resampling. Whole-number weights (with a one among
+    them) are reproduced exactly while they sum to at most `limit`.
+    """
+    total = sketch.weights.sum()
+    wanted = np.rint(min(total / sketch.weights.min(), limit))
+    count = int(max(len(sketch.rows), wanted))
+    positions = (np.arange(count) + 0.5) / count
+    places = np.searchsorted(np.cumsum(sketch.weights) / total, positions)
+    return sketch.rows[np.minimum(places, len(sketch.rows) - 1)]

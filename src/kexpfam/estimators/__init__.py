@@ -1,0 +1,5 @@
+"""The scikit-learn face of the library."""
+
+from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
+
+__all__ = ["KernelExponentialFamily"]

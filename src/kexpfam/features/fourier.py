@@ -1,0 +1,212 @@
+"""Fourier features, and moments of the data that do not depend on the noise.
+
+Every frequency w_i (with phase b_i and amplitude a_i) has an angle θ_i = w_i·x + b_i. The
+features are the pairs a_i cos θ_i, a_i sin θ_i, or the cosines alone with random phases, as in
+the paper. The trigonometric vector t = [cos θ, sin θ] and its products are all that is summed
+over the rows; derivatives of t are t again, up to factors w.
+
+With means cc = mean cos cosᵀ and so on, noise of characteristic function ψ, and
+E⁻_ij = ψ(w_i − w_j), E⁺_ij = ψ(w_i + w_j), averaging over the noise gives
+
+    A = E⁻⊙(cc + ss)/2       B = E⁺⊙(cc − ss)/2
+    ss → A − B   cc → A + B  sc → ½ [E⁺⊙(sc + scᵀ) + E⁻⊙(sc − scᵀ)]
+    H = aaᵀ ⊙ WWᵀ ⊙ [[ss, −sc], [−scᵀ, cc]]
+    h_cos = a ⊙ (−|w|²ψ c − ψ Σ_k w_k sin·ŝ_k + Σ_k ∂_kψ (cos·J w)_k)
+    h_sin = a ⊙ (−|w|²ψ s + ψ Σ_k w_k cos·ŝ_k + Σ_k ∂_kψ (sin·J w)_k)
+
+where J = ∇²log q0 and ŝ = s0 + ½σ² bend at the rows (see `kexpfam.base.density`): exact where
+s0 = ∇log q0 is affine, else up to fourth order in the noise scale σ.
+
+| symbol       | name           | shape    |
+|--------------|----------------|----------|
+| W            | frequencies    | (q, d)   |
+| b            | phases         | (q,)     |
+| a            | amplitudes     | (q,)     |
+| Σ t tᵀ       | gram           | (2q, 2q) |
+| Σ t          | total          | (2q,)    |
+| Σ t xᵀ       | cross          | (2q, d)  |
+| Σ t s0ᵀ      | base_cross     | (2q, d)  |
+| Σ t (J w)ᵀ   | base_curvature | (2q, d)  |
+| Σ t bendᵀ    | base_bend      | (2q, d)  |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+from jaxtyping import Array, Float
+
+from kexpfam.data.blocks import Block
+from kexpfam.features.basis import QuadraticSystem
+from kexpfam.features.draws import DRAWS
+from kexpfam.features.spectra import Spectrum
+from kexpfam.noise import Noise
+
+__all__ = ["FourierBasis", "FourierFeatures", "FourierMoments"]
+
+
+class FourierMoments(NamedTuple):
+    """Weighted sums over rows of t = [cos θ, sin θ] and its products. They add and scale."""
+
+    weight: Float[Any, ""]
+    gram: Float[Any, "t t"]
+    total: Float[Any, " t"]
+    cross: Float[Any, "t d"]
+    base_cross: Float[Any, "t d"]
+    base_curvature: Float[Any, "t d"]
+    base_bend: Float[Any, "t d"]
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class FourierBasis:
+    """Cosines and sines (`paired`), or cosines alone, of q angles."""
+
+    frequencies: Float[Any, "q d"]
+    phases: Float[Any, " q"]
+    amplitudes: Float[Any, " q"]
+    paired: bool = field(default=True, metadata={"static": True})
+
+    @property
+    def n_features(self) -> int:
+        return len(self.phases) * (2 if self.paired else 1)
+
+    def rescaled(self, length_scale: Any) -> FourierBasis:
+        return replace(self, frequencies=self.frequencies / length_scale)
+
+    def penalty_matrix(self) -> None:
+        return None
+
+    # -- evaluation -----------------------------------------------------------------------
+
+    def _trigonometry(self, rows: Float[Any, "n d"]) -> tuple[Array, Array]:
+        """Cosines and sines, one line per frequency: products along rows run fastest so."""
+        angles = self.frequencies @ rows.T + self.phases[:, None]
+        return jnp.cos(angles), jnp.sin(angles)
+
+    def _halves(self, coefficients: Float[Any, " m"]) -> tuple[Array, Array]:
+        """Coefficients of cos θ and sin θ, amplitudes included."""
+        if not self.paired:
+            return self.amplitudes * coefficients, jnp.zeros_like(coefficients)
+        cosine, sine = jnp.split(coefficients, 2)
+        return self.amplitudes * cosine, self.amplitudes * sine
+
+    def values(self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]) -> Float[Array, " n"]:
+        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
+        return b_cos @ cos + b_sin @ sin
+
+    def gradient(
+        self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]
+    ) -> Float[Array, "n d"]:
+        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
+        return (b_sin[:, None] * cos - b_cos[:, None] * sin).T @ self.frequencies
+
+    def laplacian(
+        self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"], metric: Float[Any, " d"]
+    ) -> Float[Array, " n"]:
+        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
+        squares = self.frequencies**2 @ metric
+        return -((squares * b_cos) @ cos + (squares * b_sin) @ sin)
+
+    # -- the sums over rows ---------------------------------------------------------------
+
+    def moments(self, block: Block) -> FourierMoments:
+        trigonometry = jnp.concatenate(self._trigonometry(block.rows))
+        weighted = trigonometry * block.weights
+        twice = jnp.concatenate([self.frequencies, self.frequencies])
+        total = weighted.sum(axis=1)
+        if block.base_hessian.ndim == 2:
+            curvature = total[:, None] * (twice @ block.base_hessian)
+        else:
+            n_rows, n_columns = block.rows.shape
+            flat = weighted @ block.base_hessian.reshape(n_rows, n_columns**2)
+            curvature = jnp.einsum("tij,tj->ti", flat.reshape(-1, n_columns, n_columns), twice)
+        return FourierMoments(
+            weight=block.weights.sum(),
+            gram=weighted @ trigonometry.T,
+            total=total,
+            cross=weighted @ block.rows,
+            base_cross=weighted @ block.base_gradient,
+            base_curvature=curvature,
+            base_bend=weighted @ block.base_bend,
+        )
+
+    # -- the quadratic objective ----------------------------------------------------------
+
+    def system(self, moments: FourierMoments, noise: Noise, noise_scale: Any) -> QuadraticSystem:
+        kept = slice(None) if self.paired else slice(len(self.phases))
+        quadratic = self._quadratic(moments, noise, noise_scale)[kept, kept]
+        return QuadraticSystem(quadratic, self._linear(moments, noise, noise_scale)[kept])
+
+    def _quadratic(self, moments: FourierMoments, noise: Noise, noise_scale: Any) -> Array:
+        count = len(self.phases)
+        means = moments.gram / moments.weight
+        cc, ss, sc = means[:count, :count], means[count:, count:], means[count:, :count]
+        minus, plus = noise.pairwise(self.frequencies, noise_scale)
+        even, odd = minus * (cc + ss) / 2, plus * (cc - ss) / 2
+        mixed = (plus * (sc + sc.T) + minus * (sc - sc.T)) / 2
+        scaled = self.amplitudes[:, None] * self.frequencies
+        return jnp.tile(scaled @ scaled.T, (2, 2)) * jnp.block(
+            [[even - odd, -mixed], [-mixed.T, even + odd]]
+        )
+
+    def _linear(self, moments: FourierMoments, noise: Noise, noise_scale: Any) -> Array:
+        frequencies = self.frequencies
+        damping = noise.characteristic(frequencies, noise_scale)
+        slope = noise.gradient(frequencies, noise_scale)
+        squares = (frequencies**2).sum(axis=1)
+        c, s = jnp.split(moments.total, 2)
+        base = moments.base_cross + noise_scale**2 / 2 * moments.base_bend
+        cos_base, sin_base = jnp.split(base, 2)
+        cos_curved, sin_curved = jnp.split(moments.base_curvature, 2)
+        cosine = damping * (-squares * c - (frequencies * sin_base).sum(axis=1))
+        sine = damping * (-squares * s + (frequencies * cos_base).sum(axis=1))
+        cosine += (slope * cos_curved).sum(axis=1)
+        sine += (slope * sin_curved).sum(axis=1)
+        amplitudes = jnp.tile(self.amplitudes, 2)
+        return amplitudes * jnp.concatenate([cosine, sine]) / moments.weight
+
+
+@dataclass(frozen=True)
+class FourierFeatures:
+    """How to draw a Fourier basis.
+
+    Parameters
+    ----------
+    draw : {"orthogonal", "independent", "hadamard", "quasi", "quadrature"}
+        How frequencies are drawn from the kernel's spectral law.
+    phases : {"paired", "random"}
+        A cosine and a sine per frequency, or one cosine with a random phase as in the paper.
+    """
+
+    draw: str = "orthogonal"
+    phases: str = "paired"
+
+    def __post_init__(self) -> None:
+        if self.draw not in DRAWS:
+            raise ValueError(f"draw must be one of {sorted(DRAWS)}; got {self.draw!r}.")
+        if self.phases not in ("paired", "random"):
+            raise ValueError(f"phases must be 'paired' or 'random'; got {self.phases!r}.")
+
+    def build(
+        self,
+        n_components: int,
+        n_columns: int,
+        spectrum: Spectrum,
+        generator: np.random.Generator,
+    ) -> FourierBasis:
+        """Draw a basis of `n_components` features for unit length-scales.
+
+        An odd number is rounded up where features come in cosine-sine pairs.
+        """
+        paired = self.phases == "paired"
+        count = (n_components + 1) // 2 if paired else n_components
+        drawn = DRAWS[self.draw](generator, count, n_columns)
+        turns = np.zeros(count) if paired else generator.uniform(0, 2 * np.pi, count)
+        amplitudes = np.sqrt(drawn.weights * (1 if paired else 2))
+        frequencies = drawn.normals * spectrum.multipliers(drawn.uniforms)[:, None]
+        return FourierBasis(frequencies, turns, amplitudes, paired)

@@ -1,0 +1,176 @@
+"""Symmetric noise laws ε, through ψ(w) = E cos(w·ε).
+
+Averaging a cosine over symmetric noise multiplies it by ψ: E cos(w·(x+ε)) = ψ(w) cos(w·x).
+That is all the closed form needs to know of the noise. Every law here has zero mean and a
+`scale`: the standard deviation of each coordinate (for Gaussian noise with a covariance, its
+multiplier). A scale of zero is no noise: ψ = 1.
+
+    Gaussian   exp(−½ σ² wᵀCw)         Laplace   Π_j 1 / (1 + ½σ²w_j²)
+    uniform    Π_j sin(√3σw_j) / (√3σw_j)
+
+| symbol | name           | shape                    |
+|--------|----------------|--------------------------|
+| w      | frequencies    | (q, d)                   |
+| σ      | scale          | ()                       |
+| C      | covariance     | (), (d,) or (d, d)       |
+| ψ      | characteristic | (q,), or (q, q) in pairs |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import register_dataclass
+from jaxtyping import Array, Float
+
+__all__ = ["CharacteristicNoise", "GaussianNoise", "LaplaceNoise", "Noise", "UniformNoise"]
+
+Scale = Any  # a float or a traced scalar
+
+
+class Noise:
+    """A symmetric noise law: subclass it with `characteristic` and `sample`."""
+
+    def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
+        """ψ at each frequency."""
+        raise NotImplementedError
+
+    def sample(
+        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
+    ) -> Float[np.ndarray, "n d"]:
+        """Independent draws of the noise."""
+        raise NotImplementedError
+
+    def gradient(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, "q d"]:
+        """∇ψ at each frequency."""
+        return jax.grad(lambda w: self.characteristic(w, scale).sum())(frequencies)
+
+    def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
+        """The covariance at scale one, −∇²ψ(0)."""
+        with jax.enable_x64(True):
+            curvature = jax.hessian(lambda w: self.characteristic(w[None], 1.0)[0])
+            return -np.asarray(curvature(np.zeros(n_columns)))
+
+    def pairwise(
+        self, frequencies: Float[Array, "q d"], scale: Scale
+    ) -> tuple[Float[Array, "q q"], Float[Array, "q q"]]:
+        """ψ(w_i − w_j) and ψ(w_i + w_j)."""
+
+        def against(sign: float) -> Float[Array, "q q"]:
+            return jax.lax.map(
+                lambda w: self.characteristic(w + sign * frequencies, scale), frequencies
+            )
+
+        return against(-1.0), against(1.0)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class GaussianNoise(Noise):
+    """Gaussian noise of covariance scale² · `covariance`.
+
+    Parameters
+    ----------
+    covariance : None, (d,) or (d, d) array
+        The shape of the noise in standardised units: isotropic, diagonal or full.
+    """
+
+    covariance: Any = None
+
+    def _root(self, n_columns: int) -> Any:
+        """A factor L with C = L Lᵀ, shaped to multiply rows from the right: w → w L."""
+        if self.covariance is None:
+            return jnp.eye(n_columns)
+        covariance = jnp.asarray(self.covariance)
+        if covariance.shape not in {(n_columns,), (n_columns, n_columns)}:
+            raise ValueError(
+                f"The noise covariance must have shape ({n_columns},) or "
+                f"({n_columns}, {n_columns}) for rows of {n_columns} columns; "
+                f"got {covariance.shape}."
+            )
+        full = jnp.diag(covariance) if covariance.ndim == 1 else covariance
+        return jnp.linalg.cholesky(full)
+
+    def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
+        scaled = scale * (frequencies @ self._root(frequencies.shape[1]))
+        return jnp.exp(-(scaled**2).sum(axis=1) / 2)
+
+    def pairwise(
+        self, frequencies: Float[Array, "q d"], scale: Scale
+    ) -> tuple[Float[Array, "q q"], Float[Array, "q q"]]:
+        # |w_i ± w_j|² from one matrix product, where the general law needs q² evaluations.
+        scaled = scale * (frequencies @ self._root(frequencies.shape[1]))
+        squares = (scaled**2).sum(axis=1)
+        lengths, products = (squares[:, None] + squares) / 2, scaled @ scaled.T
+        return jnp.exp(products - lengths), jnp.exp(-products - lengths)
+
+    def sample(
+        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
+    ) -> Float[np.ndarray, "n d"]:
+        root = np.eye(n_columns)
+        if self.covariance is not None:
+            covariance = np.asarray(self.covariance, float)
+            root = np.linalg.cholesky(np.diag(covariance) if covariance.ndim == 1 else covariance)
+        return scale * generator.standard_normal((n_samples, n_columns)) @ root.T
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class LaplaceNoise(Noise):
+    """Independent Laplace noise in every column, with standard deviation `scale`."""
+
+    def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
+        return jnp.prod(1 / (1 + (scale * frequencies) ** 2 / 2), axis=1)
+
+    def sample(
+        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
+    ) -> Float[np.ndarray, "n d"]:
+        return generator.laplace(0, scale / np.sqrt(2), (n_samples, n_columns))
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class UniformNoise(Noise):
+    """Independent uniform noise in every column, with standard deviation `scale`."""
+
+    def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
+        return jnp.prod(jnp.sinc(np.sqrt(3) / np.pi * scale * frequencies), axis=1)
+
+    def sample(
+        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
+    ) -> Float[np.ndarray, "n d"]:
+        reach = np.sqrt(3) * scale
+        return generator.uniform(-reach, reach, (n_samples, n_columns))
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class CharacteristicNoise(Noise):
+    """A user's own symmetric law of unit scale.
+
+    Parameters
+    ----------
+    unit_characteristic : callable
+        ψ for scale one: maps an array of frequencies (q, d) to (q,), in `jax.numpy`.
+    unit_sample : callable, optional
+        Draws of scale one: ``unit_sample(n_samples, n_columns, generator)``; only noise
+        treatments that draw need it.
+    """
+
+    unit_characteristic: Callable[..., Any] = field(metadata={"static": True})
+    unit_sample: Callable[..., Any] | None = field(default=None, metadata={"static": True})
+
+    def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
+        return self.unit_characteristic(scale * frequencies)
+
+    def sample(
+        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
+    ) -> Float[np.ndarray, "n d"]:
+        if self.unit_sample is None:
+            raise ValueError("This noise law was given no unit_sample and cannot be drawn from.")
+        return scale * np.asarray(self.unit_sample(n_samples, n_columns, generator), float)

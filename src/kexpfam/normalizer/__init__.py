@@ -1,0 +1,9 @@
+"""Stage 8: the normalising constant, with an error bar."""
+
+from kexpfam.normalizer.estimate import NormalizerEstimate
+from kexpfam.normalizer.importance import ImportanceNormalizer
+from kexpfam.normalizer.quadrature import QuadratureNormalizer
+
+NORMALIZERS = {"importance": ImportanceNormalizer(), "quadrature": QuadratureNormalizer()}
+
+__all__ = ["NORMALIZERS", "ImportanceNormalizer", "NormalizerEstimate", "QuadratureNormalizer"]

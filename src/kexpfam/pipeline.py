@@ -1,0 +1,226 @@
+"""The whole journey of a table of numbers, in order: read this file first.
+
+    rows ─▶ standardise ─▶ sketch ─▶ base q0 ─▶ features ─▶ tuned length-scales
+                                                                    │
+    log p ◀─ normaliser ◀─ coefficients β ◀─ chosen (λ, σ) ◀─ moments of K folds
+
+Everything between the stages is a small immutable record; `fit_density` is their order.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base import BaseDensity, RescaledDensity, draw_defensively, fit_base
+from kexpfam.data.sketch import Sketch, fold_numbers, row_keys, sketch_rows
+from kexpfam.data.standardize import Standardizer, fit_standardizer
+from kexpfam.exceptions import NormalizerWarning, TuningWarning
+from kexpfam.features import Basis, QuadraticSystem, Spectrum
+from kexpfam.model import FittedDensity
+from kexpfam.moments import collect_moments, total_moments
+from kexpfam.noise import Noise
+from kexpfam.normalizer import NormalizerEstimate
+from kexpfam.progress import Progress
+from kexpfam.solve import solve_ridge, system_at
+from kexpfam.tuning import (
+    Choice,
+    HeldOutRows,
+    Hyperparameters,
+    LossSurface,
+    Tuned,
+    Tuning,
+    TuningProblem,
+    choose,
+    loss_surface,
+    tune,
+)
+
+__all__ = ["Fit", "Settings", "fit_density"]
+
+_NOISE_FACTORS = 2.0 ** np.arange(-3, 4)
+_PENALTIES = 10.0 ** np.arange(-9, 2.5, 0.5)
+_N_DRAWS = 8192
+_FEWEST_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to fit, as objects: the estimator resolves names into these."""
+
+    features: Any
+    n_components: int
+    spectrum: Spectrum
+    base: Any
+    noise: Noise
+    given: Hyperparameters
+    criterion: str
+    tuning: Tuning
+    normalizer: Any
+    standardize: bool
+
+
+class Fit(NamedTuple):
+    """A fitted density and how it came about."""
+
+    density: FittedDensity
+    normalizer: NormalizerEstimate
+    hyperparameters: Tuned
+    history: list[dict[str, Any]]
+    surface: LossSurface | None
+
+
+def fit_density(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    settings: Settings,
+    seed: np.random.SeedSequence,
+    progress: Progress,
+    names: Sequence[str] | None = None,
+) -> Fit:
+    """Fit a kernel exponential family density to rows."""
+    streams = [np.random.default_rng(child) for child in seed.spawn(5)]
+    for_base, for_features, for_tuning, for_draws, for_normalizer = streams
+
+    spread = fit_standardizer(rows, weights, names)
+    keys = row_keys(spread.forward(rows), int(seed.generate_state(1)[0]))
+    standardizer = spread if settings.standardize else _identity(rows.shape[1])
+    rows = standardizer.forward(rows)
+    column_scale = spread.scale / standardizer.scale
+    sketch = sketch_rows(rows, weights, keys, settings.tuning.sketch_size)
+
+    base = _fit_base(settings.base, sketch, standardizer, for_base)
+    unit_basis = settings.features.build(
+        settings.n_components, rows.shape[1], settings.spectrum, for_features
+    )
+    draws = draw_defensively(base, _N_DRAWS, for_draws)
+    covariance = settings.noise.covariance_shape(rows.shape[1])
+    problem = TuningProblem(
+        unit_basis, settings.noise, base, covariance, sketch, draws, settings.criterion
+    )
+    tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
+    basis = unit_basis.rescaled(tuned.length_scale)
+
+    n_folds = 0 if settings.given.complete else settings.tuning.n_folds
+    folds = fold_numbers(keys, n_folds) if n_folds else None
+    moments = collect_moments(basis, rows, weights, base, covariance, folds)
+    surface = None
+    if n_folds:
+        surface = _surface(problem, basis, moments, tuned, settings, n_folds, progress)
+        chosen = choose(surface, settings.criterion)
+    else:
+        chosen = Choice(tuned.noise_scale, tuned.penalty)
+
+    system = system_at(basis, total_moments(moments.values()), settings.noise, chosen.noise_scale)
+    untilted = FittedDensity(basis, np.zeros(basis.n_features), base, standardizer, 0.0)
+    density, estimate, penalty = _solve(
+        system, untilted, chosen.penalty, sketch, settings, for_normalizer
+    )
+    return Fit(
+        density=replace(density, log_normalizer=estimate.log_normalizer),
+        normalizer=estimate,
+        hyperparameters=Tuned(penalty, chosen.noise_scale, tuned.length_scale),
+        history=history,
+        surface=surface,
+    )
+
+
+def _identity(n_columns: int) -> Standardizer:
+    return Standardizer(np.zeros(n_columns), np.ones(n_columns))
+
+
+def _fit_base(
+    base: Any, sketch: Sketch, standardizer: Standardizer, generator: np.random.Generator
+) -> BaseDensity:
+    """Fit a family to standardised rows, or bring a user's density into their units."""
+    fitted = fit_base(base, sketch, generator)
+    if hasattr(base, "fit"):
+        return fitted
+    return RescaledDensity(
+        fitted, -standardizer.center / standardizer.scale, 1 / standardizer.scale
+    )
+
+
+def _tune(
+    problem: TuningProblem,
+    settings: Settings,
+    column_scale: Float[np.ndarray, " d"],
+    generator: np.random.Generator,
+    progress: Progress,
+) -> tuple[Tuned, list[dict[str, Any]]]:
+    """Algorithm 1, from a rule of thumb that follows the columns' spread and number."""
+    typical = float(np.exp(np.log(column_scale).mean()))
+    widths = column_scale * np.sqrt(len(column_scale) / 2)
+    thumb = Tuned(1e-3, 0.1 * typical, 0.4 * widths)
+    lower = Tuned(1e-9, 1e-3 * typical, 0.05 * column_scale)
+    upper = Tuned(1e2, 2.0 * typical, 50.0 * column_scale)
+    start = settings.tuning.start.filled(thumb)
+    return tune(
+        problem, settings.given, start, (lower, upper), settings.tuning, generator, progress
+    )
+
+
+def _surface(
+    problem: TuningProblem,
+    basis: Basis,
+    moments: dict[int, Any],
+    tuned: Tuned,
+    settings: Settings,
+    n_folds: int,
+    progress: Progress,
+) -> LossSurface:
+    """The held-out surface over what is open of (noise scale, penalty)."""
+    if len(moments) < 2 or len(problem.sketch.rows) < _FEWEST_ROWS:
+        raise ValueError(
+            f"Tuning holds rows out, but {len(problem.sketch.rows)} distinct rows are too few for "
+            "that. Give more rows, or numbers for penalty, noise_scale and length_scale."
+        )
+    noise_scales, penalties = np.array([tuned.noise_scale]), np.array([tuned.penalty])
+    if settings.given.noise_scale is None:
+        noise_scales = tuned.noise_scale * _NOISE_FACTORS
+    if settings.given.penalty is None:
+        penalties = _PENALTIES
+    sketch = problem.sketch
+    held_out = HeldOutRows(
+        sketch.rows, sketch.weights, fold_numbers(sketch.keys, n_folds), problem.draws
+    )
+    return loss_surface(basis, moments, settings.noise, noise_scales, penalties, held_out, progress)
+
+
+def _solve(
+    system: QuadraticSystem,
+    untilted: FittedDensity,
+    penalty: float,
+    sketch: Sketch,
+    settings: Settings,
+    generator: np.random.Generator,
+) -> tuple[FittedDensity, NormalizerEstimate, float]:
+    """Coefficients and normaliser; an open penalty grows until the base density is not beaten.
+
+    Cross-validation sees few draws of the base density and can miss a spike of f where there are
+    no rows. The normaliser's many draws show it: the training rows then are less likely than
+    under the base density.
+    """
+    while True:
+        coefficients = solve_ridge(system, penalty, untilted.basis.penalty_matrix())
+        density = replace(untilted, coefficients=coefficients)
+        estimate = settings.normalizer.estimate(density, generator)
+        gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
+        if gain >= estimate.log_normalizer or settings.given.penalty is not None:
+            break
+        penalty = penalty * 10 if penalty < 1e3 else float("inf")
+    if np.isinf(penalty) and settings.given.penalty is not None:
+        warnings.warn(
+            f"With penalty={settings.given.penalty:g} no setting beats the base density on "
+            "held-out rows: the base density itself is returned. Try penalty='tuned'.",
+            TuningWarning,
+            stacklevel=4,
+        )
+    if estimate.complaint:
+        warnings.warn(estimate.complaint, NormalizerWarning, stacklevel=4)
+    return density, estimate, penalty

@@ -1,0 +1,41 @@
+"""The one place where the library enters float64.
+
+JAX computes in float32 unless told otherwise, and the switch is the user's. Every
+jitted function of the library goes through `compiled`, which switches float64 on for
+the length of the call and for the calling thread only, takes NumPy arrays in and
+hands NumPy arrays out: a float64 JAX array that leaves the switch behind would
+silently turn into float32 at its next use.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+__all__ = ["compiled"]
+
+
+def compiled(function: Callable[..., Any] | None = None, *, static: tuple[str, ...] = ()) -> Any:
+    """Compile `function` and run it in float64: NumPy in, NumPy out.
+
+    Parameters
+    ----------
+    function : callable
+        A pure function of arrays, or of records of arrays (pytrees).
+    static : tuple of str
+        Names of the arguments that select the computation rather than enter it.
+    """
+    if function is None:
+        return functools.partial(compiled, static=static)
+    jitted = jax.jit(function, static_argnames=static)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with jax.enable_x64(True):
+            return jax.tree.map(np.asarray, jitted(*args, **kwargs))
+
+    return call

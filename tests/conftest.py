@@ -1,0 +1,54 @@
+"""Annotated array shapes are checked while the tests run; users pay nothing for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from jaxtyping import install_import_hook
+
+# Every stage; not the estimators, whose constructors take anything (scikit-learn demands it).
+STAGES = [
+    "base",
+    "data",
+    "datasets",
+    "features",
+    "model",
+    "moments",
+    "noise",
+    "normalizer",
+    "pipeline",
+    "solve",
+    "tuning",
+]
+install_import_hook([f"kexpfam.{stage}" for stage in STAGES], "beartype.beartype")
+
+from kexpfam.base import GaussianBase, MixtureBase, UniformBase  # noqa: E402
+from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
+
+
+@pytest.fixture
+def generator() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def make_sketch(rows: np.ndarray, weights: np.ndarray | None = None) -> Sketch:
+    weights = np.ones(len(rows)) if weights is None else weights
+    return sketch_rows(rows, weights, row_keys(rows, seed=0), size=100_000)
+
+
+@pytest.fixture
+def two_clusters(generator) -> np.ndarray:
+    """300 rows in two correlated clusters: enough structure for a mixture of several parts."""
+    first = generator.standard_normal((180, 2)) @ np.array([[0.6, 0.2], [0.0, 0.4]]) + [1, 0.5]
+    second = generator.standard_normal((120, 2)) * [0.3, 0.7] - [1, 0.8]
+    return np.concatenate([first, second])
+
+
+@pytest.fixture(params=["uniform", "gaussian", "mixture"])
+def base(request, two_clusters, generator):
+    families = {
+        "uniform": UniformBase(),
+        "gaussian": GaussianBase(),
+        "mixture": MixtureBase(n_components=3),
+    }
+    return families[request.param].fit(make_sketch(two_clusters), generator)

@@ -1,0 +1,114 @@
+"""log Z three ways: importance sampling, quadrature, and SciPy's adaptive integration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.integrate import dblquad, quad
+from scipy.stats import genpareto
+
+from kexpfam import ImportanceNormalizer, QuadratureNormalizer
+from kexpfam.base import BoxDensity, GaussianMixtureDensity, draw_defensively
+from kexpfam.data.standardize import Standardizer
+from kexpfam.features import FourierFeatures
+from kexpfam.features.spectra import RadialBasis
+from kexpfam.model import FittedDensity
+from kexpfam.normalizer.pareto import pareto_shape
+
+BASES = {
+    "box": BoxDensity(np.array([-1.0, -2.0]), np.array([2.0, 1.0])),
+    "mixture": GaussianMixtureDensity(
+        np.array([0.7, 0.3]),
+        np.array([[0.5, 0.3], [-0.7, -0.2]]),
+        np.array([0.5 * np.eye(2), [[0.8, 0.3], [0.3, 0.6]]]),
+    ),
+}
+
+
+def tilted(base, n_columns, generator, size=1.0):
+    basis = FourierFeatures().build(8, n_columns, RadialBasis(), generator)
+    coefficients = size * generator.standard_normal(8)
+    identity = Standardizer(np.zeros(n_columns), np.ones(n_columns))
+    return FittedDensity(basis, coefficients, base, identity, 0.0)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_quadrature_against_adaptive_integration(name, generator):
+    density = tilted(BASES[name], 2, generator)
+    low, high = density.base.box()
+
+    def value(y, x):
+        return np.exp(density.log_density(np.array([[x, y]])))[0]
+
+    inner = {"epsabs": 1e-6, "epsrel": 1e-5}
+    reach = np.maximum(low, -6), np.minimum(high, 6)
+    expected = dblquad(value, reach[0][0], reach[1][0], reach[0][1], reach[1][1], **inner)[0]
+    found = QuadratureNormalizer().estimate(density, generator)
+    np.testing.assert_allclose(found.log_normalizer, np.log(expected), atol=1e-4)
+    assert found.error < 1e-5
+    assert found.complaint is None
+
+
+def test_quadrature_in_one_column(generator):
+    density = tilted(BoxDensity(np.array([-1.0]), np.array([3.0])), 1, generator)
+    expected = quad(lambda x: np.exp(density.log_density(np.array([[x]])))[0], -1, 3)[0]
+    found = QuadratureNormalizer().estimate(density, generator)
+    np.testing.assert_allclose(found.log_normalizer, np.log(expected), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_importance_sampling_is_within_its_own_error_bar(name, generator):
+    density = tilted(BASES[name], 2, generator, size=2.0)
+    exact = QuadratureNormalizer().estimate(density, generator).log_normalizer
+    estimates = [
+        ImportanceNormalizer(n_draws=4000).estimate(density, np.random.default_rng(seed))
+        for seed in range(40)
+    ]
+    scores = [(e.log_normalizer - exact) / e.error for e in estimates]
+    # Forty standard normal figures: their mean square is 1 ± 0.22.
+    assert 0.3 < np.mean(np.square(scores)) < 2.0
+    assert abs(np.mean(scores)) < 4 / np.sqrt(40)
+
+
+def test_proportions_of_defensive_draws_stand_for_the_base_density(generator):
+    draws = draw_defensively(BASES["mixture"], 40_000, generator)
+    shares = np.exp(draws.log_proportions)
+    mean = BASES["mixture"].weights @ BASES["mixture"].means
+    np.testing.assert_allclose(shares.sum(), 1)
+    np.testing.assert_allclose(shares @ draws.rows, mean, atol=5 * 1.5 / np.sqrt(40_000))
+
+
+def test_a_spike_far_out_is_found():
+    """A tilt that puts most of the mass five deviations away, where q0 is never drawn."""
+    base = GaussianMixtureDensity(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
+    basis = FourierFeatures().build(2, 2, RadialBasis(), np.random.default_rng(0))
+    basis = type(basis)(np.array([[np.pi / 5, 0.0]]), np.zeros(1), np.ones(1), True)
+    identity = Standardizer(np.zeros(2), np.ones(2))
+    density = FittedDensity(basis, np.array([-14.0, 0.0]), base, identity, 0.0)
+    exact = QuadratureNormalizer().estimate(density, np.random.default_rng(0))
+    found = ImportanceNormalizer().estimate(density, np.random.default_rng(0))
+    assert abs(found.log_normalizer - exact.log_normalizer) < 5 * found.error < 0.5
+
+
+@pytest.mark.parametrize("shape", [0.1, 0.5, 0.9])
+def test_the_tail_shape_of_pareto_draws_is_recovered(shape):
+    draws = genpareto.rvs(shape, size=40_000, random_state=0) + 1
+    # 600 tail draws: the estimate has a deviation of about (1 + k)/√600 = 0.06 to 0.08.
+    assert abs(pareto_shape(np.log(draws)) - shape) < 0.25
+
+
+def test_equal_weights_have_no_tail():
+    assert pareto_shape(np.zeros(1000)) == -np.inf
+
+
+def test_an_unreliable_estimate_says_so(generator):
+    density = tilted(BASES["mixture"], 2, generator, size=60.0)
+    estimate = ImportanceNormalizer(n_draws=500).estimate(density, generator)
+    assert "unreliable" in estimate.complaint
+    assert "n_draws" in estimate.complaint
+
+
+def test_quadrature_refuses_three_columns(generator):
+    base = BoxDensity(np.zeros(3), np.ones(3))
+    with pytest.raises(ValueError, match="one or two columns; got 3"):
+        QuadratureNormalizer().estimate(tilted(base, 3, generator), generator)

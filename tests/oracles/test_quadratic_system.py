@@ -1,0 +1,154 @@
+"""H and h against brute force: autodiff of the features, averaged over drawn or integrated noise.
+
+The features are written out again here from their definition, so nothing of `FourierBasis` but
+its parameters enters the oracle.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import roots_hermite
+
+from kexpfam.base import GaussianMixtureDensity
+from kexpfam.data.blocks import make_block
+from kexpfam.features import DRAWS, FourierFeatures
+from kexpfam.features.spectra import Matern, RadialBasis, RationalQuadratic
+from kexpfam.moments import block_moments
+from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
+from kexpfam.solve import system_at
+
+FULL = np.array([[1.0, 0.6], [0.6, 0.8]])
+NOISES = {
+    "gaussian": GaussianNoise(),
+    "diagonal": GaussianNoise(np.array([1.0, 0.3])),
+    "full": GaussianNoise(FULL),
+    "laplace": LaplaceNoise(),
+    "uniform": UniformNoise(),
+    # Two points at distance one along the diagonal: ψ(w) = cos((w₁+w₂)/√2).
+    "own": CharacteristicNoise(
+        lambda w: jnp.cos(w.sum(axis=1) / np.sqrt(2)),
+        lambda n, d, g: g.choice([-1.0, 1.0], (n, 1)) * np.ones((n, d)) / np.sqrt(2),
+    ),
+}
+
+
+def features(basis, x):
+    """φ(x), from its definition."""
+    angles = basis.frequencies @ x + basis.phases
+    if basis.paired:
+        amplitudes = jnp.concatenate([basis.amplitudes, basis.amplitudes])
+        return amplitudes * jnp.concatenate([jnp.cos(angles), jnp.sin(angles)])
+    return basis.amplitudes * jnp.cos(angles)
+
+
+def brute_force(basis, points, weights, base_scores):
+    """Weighted means over points of ∇φ∇φᵀ and Δφ + ∇φ·s0, by autodiff."""
+
+    def one(x, score):
+        slope = jax.jacfwd(lambda z: features(basis, z))(x)
+        laplacian = jnp.trace(jax.hessian(lambda z: features(basis, z))(x), axis1=1, axis2=2)
+        return slope @ slope.T, laplacian + slope @ score
+
+    with jax.enable_x64(True):
+        quadratic, linear = jax.jit(jax.vmap(one))(points, base_scores)
+        shares = weights / weights.sum()
+        return (
+            np.asarray(jnp.einsum("n,nij->ij", shares, quadratic)),
+            np.asarray(jnp.einsum("n,ni->i", shares, linear)),
+        )
+
+
+def closed_form(basis, rows, weights, base, noise, scale):
+    covariance = noise.covariance_shape(rows.shape[1])
+    block = make_block(rows, weights, base, covariance, size=64)
+    return system_at(basis, block_moments(basis, block), noise, scale)
+
+
+@pytest.mark.parametrize("phases", ["paired", "random"])
+@pytest.mark.parametrize("draw", sorted(DRAWS))
+@pytest.mark.parametrize("spectrum", [RadialBasis(), Matern(3.0), RationalQuadratic(2.0)], ids=str)
+def test_without_noise_every_basis_matches_autodiff(
+    phases, draw, spectrum, base, two_clusters, generator
+):
+    basis = FourierFeatures(draw, phases).build(8, 2, spectrum, generator)
+    basis = basis.rescaled(np.array([0.8, 1.3]))
+    rows, weights = two_clusters[:5], np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    expected = brute_force(basis, rows, weights, base.gradient(rows))
+    found = closed_form(basis, rows, weights, base, GaussianNoise(), 0.0)
+    # Both sides are float64 arithmetic on numbers of size one.
+    np.testing.assert_allclose(found.quadratic, expected[0], atol=1e-12)
+    np.testing.assert_allclose(found.linear, expected[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("phases", ["paired", "random"])
+@pytest.mark.parametrize("name", sorted(NOISES))
+def test_with_noise_the_average_over_draws_converges_to_the_closed_form(
+    name, phases, base, two_clusters, generator
+):
+    """Monte-Carlo over the noise, with s0 expanded as the closed form expands it.
+
+    (That expansion is judged on its own below.)
+    """
+    noise, scale, n_draws = NOISES[name], 0.5, 40_000
+    basis = FourierFeatures(phases=phases).build(6, 2, RadialBasis(), generator)
+    rows, weights = two_clusters[:3], np.array([1.0, 2.0, 0.5])
+    found = closed_form(basis, rows, weights, base, noise, scale)
+    covariance = noise.covariance_shape(2)
+    hessians = np.broadcast_to(base.hessian(rows), (3, 2, 2))
+    shifts = base.bend(rows, covariance) * scale**2 / 2
+    draws = noise.sample(n_draws, 2, scale, generator)
+    np.testing.assert_allclose(
+        np.cov(draws.T), scale**2 * covariance, atol=6 * scale**2 / np.sqrt(n_draws)
+    )
+    draws = np.concatenate([draws, -draws])  # antithetic: the laws are symmetric
+    points = (rows[:, None] + draws).reshape(-1, 2)
+    scores = (base.gradient(rows) + shifts)[:, None] + np.einsum("aij,nj->ani", hessians, draws)
+    expected = brute_force(basis, points, np.repeat(weights, len(draws)), scores.reshape(-1, 2))
+    # Integrands have deviations of order one to five: five standard errors at n_draws.
+    tolerance = 5 * 5 / np.sqrt(n_draws)
+    np.testing.assert_allclose(found.quadratic, expected[0], atol=tolerance / 5)
+    np.testing.assert_allclose(found.linear, expected[1], atol=tolerance)
+
+
+def test_a_mixture_base_is_averaged_over_the_noise_to_fourth_order(generator):
+    """Against Gauss–Hermite integration with the mixture's own score at every node."""
+    mixture = GaussianMixtureDensity(
+        np.array([0.6, 0.4]),
+        np.array([[0.5, 0.3], [-0.7, -0.2]]),
+        np.array([0.5 * np.eye(2), [[0.8, 0.3], [0.3, 0.6]]]),
+    )
+    basis = FourierFeatures().build(6, 2, RadialBasis(), generator)
+    rows = generator.standard_normal((4, 2))
+    nodes, node_weights = roots_hermite(40)
+    grid = np.sqrt(2) * np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+    grid_weights = np.outer(node_weights, node_weights).ravel() / np.pi
+    root = np.linalg.cholesky(FULL)
+
+    def error(scale):
+        points = (rows[:, None] + scale * grid @ root.T).reshape(-1, 2)
+        weights = np.tile(grid_weights, len(rows))
+        exact = brute_force(basis, points, weights, mixture.gradient(points))[1]
+        found = closed_form(basis, rows, np.ones(4), mixture, GaussianNoise(FULL), scale)
+        return np.abs(found.linear - exact).max()
+
+    errors = [error(scale) for scale in (0.2, 0.1, 0.05)]
+    slopes = np.log2(np.divide(errors[:-1], errors[1:]))
+    assert (slopes > 3.5).all(), slopes
+
+
+def test_one_gaussian_base_after_the_other_from_the_same_sums(two_clusters, generator):
+    """For affine s0(x) = a + Jx the base's sums follow from Σt and Σt xᵀ."""
+    basis = FourierFeatures().build(6, 2, RadialBasis(), generator)
+    precision = np.linalg.inv(FULL)
+    gaussian = GaussianMixtureDensity(np.ones(1), np.array([[0.3, -0.2]]), FULL[None])
+    block = make_block(two_clusters, np.ones(300), gaussian, np.eye(2), size=512)
+    moments = block_moments(basis, block)
+    offset = precision @ [0.3, -0.2]
+    np.testing.assert_allclose(
+        moments.base_cross,
+        np.outer(moments.total, offset) - moments.cross @ precision,
+        atol=1e-9,  # sums over 300 rows
+    )
