@@ -155,8 +155,9 @@ def _tune(
 ) -> tuple[Tuned, list[dict[str, Any]]]:
     """Algorithm 1, from a rule of thumb that follows the columns' spread and number."""
     typical = float(np.exp(np.log(column_scale).mean()))
-    widths = column_scale * np.sqrt(len(column_scale) / 2)
-    thumb = Tuned(1e-3, 0.1 * typical, 0.4 * widths)
+    # Distances grow with the number of columns, and so must the kernel's reach.
+    reach = float(np.clip(0.2 * len(column_scale), 0.4, 4.0))
+    thumb = Tuned(1e-3, 0.1 * typical, reach * column_scale)
     lower = Tuned(1e-9, 1e-3 * typical, 0.05 * column_scale)
     upper = Tuned(1e2, 2.0 * typical, 50.0 * column_scale)
     start = settings.tuning.start.filled(thumb)

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
-from kexpfam.data.blocks import block_sizes, padded
+from kexpfam.data.blocks import LARGEST_BLOCK, block_sizes, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
 from kexpfam.precision import compiled
 
-__all__ = ["FittedDensity", "evaluate_blocks"]
+__all__ = ["FittedDensity", "evaluate_blocks", "evaluate_padded"]
 
 
 @compiled
@@ -40,12 +40,16 @@ def _laplacian(basis: Any, coefficients: Any, rows: Any, metric: Any) -> Any:
 
 def evaluate_blocks(function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray:
     """Apply a function of rows block by block, so that memory stays bounded."""
-    size = block_sizes(len(rows))
-    pieces = []
-    for start in range(0, len(rows), size):
-        piece = rows[start : start + size]
-        pieces.append(function(padded(piece, size))[: len(piece)])
+    pieces = [
+        function(rows[start : start + LARGEST_BLOCK])
+        for start in range(0, len(rows), LARGEST_BLOCK)
+    ]
     return np.concatenate(pieces)
+
+
+def evaluate_padded(function: Any, rows: Float[np.ndarray, "b d"]) -> np.ndarray:
+    """Apply a compiled function to one block, padded to a size that few others differ from."""
+    return function(padded(rows, block_sizes(len(rows))))[: len(rows)]
 
 
 @dataclass(frozen=True)
@@ -60,34 +64,49 @@ class FittedDensity:
 
     def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """f at standardised rows: the log of the model over its base, up to log Z."""
-        return evaluate_blocks(
-            lambda piece: _values(self.basis, self.coefficients, piece), standardized
-        )
+        return evaluate_blocks(self._block_tilt, standardized)
+
+    def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
+        return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        standardized = self.standardizer.forward(rows)
-        inside = self.tilt(standardized) + self.base.log_density(standardized)
-        return inside - self.log_normalizer - self.standardizer.log_volume
+        """log p, normalised."""
+        shift = self.log_normalizer + self.standardizer.log_volume
+
+        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
+            standardized = self.standardizer.forward(rows)
+            return self._block_tilt(standardized) + self.base.log_density(standardized) - shift
+
+        return evaluate_blocks(of_block, rows)
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        standardized = self.standardizer.forward(rows)
-        tilt = evaluate_blocks(
-            lambda piece: _gradient(self.basis, self.coefficients, piece), standardized
-        )
-        return (tilt + self.base.gradient(standardized)) / self.standardizer.scale
+        """∇log p."""
+
+        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
+            standardized = self.standardizer.forward(rows)
+            tilt = evaluate_padded(
+                lambda rows: _gradient(self.basis, self.coefficients, rows), standardized
+            )
+            return (tilt + self.base.gradient(standardized)) / self.standardizer.scale
+
+        return evaluate_blocks(of_block, rows)
 
     def laplacian(
         self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None
     ) -> Float[np.ndarray, " n"]:
         """Σ_j metric_j ∂²log p/∂x_j²; with no metric, the Laplacian."""
-        standardized = self.standardizer.forward(rows)
         squared = self.standardizer.scale**-2.0
-        metric = squared if metric is None else metric * squared
-        tilt = evaluate_blocks(
-            lambda piece: _laplacian(self.basis, self.coefficients, piece, metric), standardized
-        )
-        curvature = np.diagonal(self.base.hessian(standardized), axis1=-2, axis2=-1)
-        return tilt + curvature @ metric
+        inner = squared if metric is None else metric * squared
+
+        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
+            standardized = self.standardizer.forward(rows)
+            tilt = evaluate_padded(
+                lambda rows: _laplacian(self.basis, self.coefficients, rows, inner), standardized
+            )
+            curvature = np.diagonal(self.base.hessian(standardized), axis1=-2, axis2=-1)
+            return tilt + curvature @ inner
+
+        return evaluate_blocks(of_block, rows)
 
     def score_matching_losses(
         self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None

@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 
 from kexpfam.base import BaseDraws
 from kexpfam.features import Basis
-from kexpfam.model import evaluate_blocks
+from kexpfam.model import evaluate_blocks, evaluate_padded
 from kexpfam.moments import total_moments
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
@@ -112,13 +112,15 @@ def _gains(
 ) -> Float[np.ndarray, " c"]:
     """Held-out gain in mean log-likelihood over the base density, for each column."""
 
-    def values(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n c"]:
-        return evaluate_blocks(lambda piece: _values_of_many(basis, columns, piece), rows)
+    def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b c"]:
+        return evaluate_padded(lambda rows: _values_of_many(basis, columns, rows), rows)
 
     members = held_out.folds == number
     if not members.any():  # a fold too small to have a row in the sketch
         return np.zeros(columns.shape[1])
     draws = held_out.draws
-    log_normalizers = logsumexp(values(draws.rows) + draws.log_proportions[:, None], axis=0)
+    log_normalizers = logsumexp(
+        evaluate_blocks(of_block, draws.rows) + draws.log_proportions[:, None], axis=0
+    )
     shares = held_out.weights[members] / held_out.weights[members].sum()
-    return shares @ values(held_out.rows[members]) - log_normalizers
+    return shares @ evaluate_blocks(of_block, held_out.rows[members]) - log_normalizers
