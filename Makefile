@@ -24,6 +24,7 @@ format: .venv/installed
 
 experiments: .venv/installed
 	$(BIN)/python experiments/known_densities.py
+	$(BIN)/python experiments/selection.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

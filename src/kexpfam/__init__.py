@@ -6,7 +6,7 @@ from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWar
 from kexpfam.features import FourierFeatures, Matern, RationalQuadratic
 from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
 from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
-from kexpfam.tuning import Tuning
+from kexpfam.tuning import Hyperparameters, Tuning
 
 __version__ = "0.1.0"
 
@@ -15,6 +15,7 @@ __all__ = [
     "FourierFeatures",
     "GaussianBase",
     "GaussianNoise",
+    "Hyperparameters",
     "ImportanceNormalizer",
     "KernelExponentialFamily",
     "LaplaceNoise",
