@@ -36,6 +36,11 @@ def make_sketch(rows: np.ndarray, weights: np.ndarray | None = None) -> Sketch:
     return sketch_rows(rows, weights, row_keys(rows, seed=0), size=100_000)
 
 
+def columns(count: int) -> Sketch:
+    """A sketch of which only the number of columns matters."""
+    return make_sketch(np.vstack([np.zeros(count), np.ones(count)]))
+
+
 @pytest.fixture
 def two_clusters(generator) -> np.ndarray:
     """300 rows in two correlated clusters: enough structure for a mixture of several parts."""

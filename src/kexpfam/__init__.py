@@ -3,7 +3,7 @@
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
-from kexpfam.features import FourierFeatures, Matern, RationalQuadratic
+from kexpfam.features import FourierFeatures, Matern, NystromFeatures, RationalQuadratic
 from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
 from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
 from kexpfam.tuning import Hyperparameters, Tuning
@@ -22,6 +22,7 @@ __all__ = [
     "Matern",
     "MixtureBase",
     "NormalizerWarning",
+    "NystromFeatures",
     "QuadratureNormalizer",
     "RationalQuadratic",
     "SingularSystemError",

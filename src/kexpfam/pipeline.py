@@ -18,16 +18,16 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity, RescaledDensity, draw_defensively, fit_base
-from kexpfam.data.sketch import Sketch, fold_numbers, row_keys, sketch_rows
+from kexpfam.data.sketch import Folds, Sketch, row_keys, sketch_rows, split_folds
 from kexpfam.data.standardize import Standardizer, fit_standardizer
-from kexpfam.exceptions import NormalizerWarning, TuningWarning
+from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
 from kexpfam.features import Basis, QuadraticSystem, Spectrum
 from kexpfam.model import FittedDensity
-from kexpfam.moments import collect_moments, total_moments
+from kexpfam.moments import MomentSource, total_moments
 from kexpfam.noise import Noise
 from kexpfam.normalizer import NormalizerEstimate
 from kexpfam.progress import Progress
-from kexpfam.solve import solve_ridge, system_at
+from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 from kexpfam.tuning import (
     Choice,
     HeldOutRows,
@@ -96,7 +96,7 @@ def fit_density(
 
     base = _fit_base(settings.base, sketch, standardizer, for_base)
     unit_basis = settings.features.build(
-        settings.n_components, rows.shape[1], settings.spectrum, for_features
+        settings.n_components, sketch, settings.spectrum, for_features
     )
     draws = draw_defensively(base, _N_DRAWS, for_draws)
     covariance = settings.noise.covariance_shape(rows.shape[1])
@@ -106,17 +106,18 @@ def fit_density(
     tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
     basis = unit_basis.rescaled(tuned.length_scale)
 
-    n_folds = 0 if settings.given.complete else settings.tuning.n_folds
-    folds = fold_numbers(keys, n_folds) if n_folds else None
-    moments = collect_moments(basis, rows, weights, base, covariance, folds)
+    folds = _folds(sketch, settings)
+    numbers = folds.numbers(keys) if folds else None
+    source = MomentSource(basis, settings.noise, rows, weights, base, numbers)
     surface = None
-    if n_folds:
-        surface = _surface(problem, basis, moments, tuned, settings, n_folds, progress)
+    if folds:
+        surface = _surface(problem, basis, source, tuned, settings, folds, progress)
         chosen = choose(surface, settings.criterion)
     else:
         chosen = Choice(tuned.noise_scale, tuned.penalty)
 
-    system = system_at(basis, total_moments(moments.values()), settings.noise, chosen.noise_scale)
+    moments = total_moments(source.at(chosen.noise_scale).values())
+    system = system_at(basis, moments, settings.noise, chosen.noise_scale)
     untilted = FittedDensity(basis, np.zeros(basis.n_features), base, standardizer, 0.0)
     density, estimate, penalty = _solve(
         system, untilted, chosen.penalty, sketch, settings, for_normalizer
@@ -166,31 +167,36 @@ def _tune(
     )
 
 
+def _folds(sketch: Sketch, settings: Settings) -> Folds | None:
+    """The folds for choosing what is open, if anything is and the user wants folds."""
+    if settings.given.complete or not settings.tuning.n_folds:
+        return None
+    if len(sketch.rows) < _FEWEST_ROWS:
+        raise ValueError(
+            f"Tuning holds rows out, but {len(sketch.rows)} distinct rows are too few for that. "
+            "Give more rows, or numbers for penalty, noise_scale and length_scale."
+        )
+    return split_folds(sketch.keys, settings.tuning.n_folds)
+
+
 def _surface(
     problem: TuningProblem,
     basis: Basis,
-    moments: dict[int, Any],
+    source: MomentSource,
     tuned: Tuned,
     settings: Settings,
-    n_folds: int,
+    folds: Folds,
     progress: Progress,
 ) -> LossSurface:
     """The held-out surface over what is open of (noise scale, penalty)."""
-    if len(moments) < 2 or len(problem.sketch.rows) < _FEWEST_ROWS:
-        raise ValueError(
-            f"Tuning holds rows out, but {len(problem.sketch.rows)} distinct rows are too few for "
-            "that. Give more rows, or numbers for penalty, noise_scale and length_scale."
-        )
     noise_scales, penalties = np.array([tuned.noise_scale]), np.array([tuned.penalty])
     if settings.given.noise_scale is None:
         noise_scales = tuned.noise_scale * _NOISE_FACTORS
     if settings.given.penalty is None:
         penalties = _PENALTIES
     sketch = problem.sketch
-    held_out = HeldOutRows(
-        sketch.rows, sketch.weights, fold_numbers(sketch.keys, n_folds), problem.draws
-    )
-    return loss_surface(basis, moments, settings.noise, noise_scales, penalties, held_out, progress)
+    held_out = HeldOutRows(sketch.rows, sketch.weights, folds.numbers(sketch.keys), problem.draws)
+    return loss_surface(basis, source, settings.noise, noise_scales, penalties, held_out, progress)
 
 
 def _solve(
@@ -201,19 +207,26 @@ def _solve(
     settings: Settings,
     generator: np.random.Generator,
 ) -> tuple[FittedDensity, NormalizerEstimate, float]:
-    """Coefficients and normaliser; an open penalty grows until the base density is not beaten.
+    """Coefficients and normaliser; an open penalty grows until the rows beat the base density.
 
     Cross-validation sees few draws of the base density and can miss a spike of f where there are
     no rows. The normaliser's many draws show it: the training rows then are less likely than
     under the base density.
     """
+    matrix = penalty_matrix_of(untilted.basis)
+    tunable = settings.given.penalty is None
     while True:
-        coefficients = solve_ridge(system, penalty, untilted.basis.penalty_matrix())
-        density = replace(untilted, coefficients=coefficients)
-        estimate = settings.normalizer.estimate(density, generator)
-        gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
-        if gain >= estimate.log_normalizer or settings.given.penalty is not None:
-            break
+        try:
+            coefficients = solve_ridge(system, penalty, matrix)
+        except SingularSystemError:
+            if not tunable:
+                raise
+        else:
+            density = replace(untilted, coefficients=coefficients)
+            estimate = settings.normalizer.estimate(density, generator)
+            gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
+            if gain >= estimate.log_normalizer or not tunable:
+                break
         penalty = penalty * 10 if penalty < 1e3 else float("inf")
     if np.isinf(penalty) and settings.given.penalty is not None:
         warnings.warn(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.scipy.special import logsumexp
+from tests.conftest import columns
 
 from kexpfam.base import GaussianMixtureDensity, RescaledDensity
 from kexpfam.base.density import Completed
@@ -93,7 +94,7 @@ def test_other_units_change_every_derivative_as_the_chain_rule_says():
 
 @pytest.mark.parametrize("phases", ["paired", "random"])
 def test_the_fitted_density_in_the_users_units(phases, generator):
-    basis = FourierFeatures(phases=phases).build(10, 2, RadialBasis(), generator)
+    basis = FourierFeatures(phases=phases).build(10, columns(2), RadialBasis(), generator)
     coefficients = generator.standard_normal(10)
     center, scale = np.array([3.0, -2.0]), np.array([0.5, 4.0])
     density = FittedDensity(basis, coefficients, MIXTURE, Standardizer(center, scale), 0.7)

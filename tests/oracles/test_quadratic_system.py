@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import roots_hermite
+from tests.conftest import columns, make_sketch
 
 from kexpfam.base import GaussianMixtureDensity
 from kexpfam.data.blocks import make_block
-from kexpfam.features import DRAWS, FourierFeatures
+from kexpfam.features import DRAWS, FourierFeatures, NystromBasis, NystromFeatures
 from kexpfam.features.spectra import Matern, RadialBasis, RationalQuadratic
 from kexpfam.moments import block_moments
 from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
@@ -37,6 +38,8 @@ NOISES = {
 
 def features(basis, x):
     """φ(x), from its definition."""
+    if isinstance(basis, NystromBasis):
+        return jnp.exp(-(((x - basis.points) / basis.length_scale) ** 2).sum(axis=1) / 2)
     angles = basis.frequencies @ x + basis.phases
     if basis.paired:
         amplitudes = jnp.concatenate([basis.amplitudes, basis.amplitudes])
@@ -64,7 +67,7 @@ def brute_force(basis, points, weights, base_scores):
 def closed_form(basis, rows, weights, base, noise, scale):
     covariance = noise.covariance_shape(rows.shape[1])
     block = make_block(rows, weights, base, covariance, size=64)
-    return system_at(basis, block_moments(basis, block), noise, scale)
+    return system_at(basis, block_moments(basis, block, noise, scale), noise, scale)
 
 
 @pytest.mark.parametrize("phases", ["paired", "random"])
@@ -73,7 +76,7 @@ def closed_form(basis, rows, weights, base, noise, scale):
 def test_without_noise_every_basis_matches_autodiff(
     phases, draw, spectrum, base, two_clusters, generator
 ):
-    basis = FourierFeatures(draw, phases).build(8, 2, spectrum, generator)
+    basis = FourierFeatures(draw, phases).build(8, columns(2), spectrum, generator)
     basis = basis.rescaled(np.array([0.8, 1.3]))
     rows, weights = two_clusters[:5], np.array([1.0, 2.0, 0.5, 1.0, 3.0])
     expected = brute_force(basis, rows, weights, base.gradient(rows))
@@ -83,8 +86,21 @@ def test_without_noise_every_basis_matches_autodiff(
     np.testing.assert_allclose(found.linear, expected[1], atol=1e-12)
 
 
-@pytest.mark.parametrize("phases", ["paired", "random"])
-@pytest.mark.parametrize("name", sorted(NOISES))
+def test_without_noise_a_nystrom_basis_matches_autodiff(base, two_clusters, generator):
+    basis = NystromFeatures().build(7, make_sketch(two_clusters), RadialBasis(), generator)
+    basis = basis.rescaled(np.array([0.8, 1.3]))
+    rows, weights = two_clusters[:5], np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    expected = brute_force(basis, rows, weights, base.gradient(rows))
+    found = closed_form(basis, rows, weights, base, GaussianNoise(), 0.0)
+    np.testing.assert_allclose(found.quadratic, expected[0], atol=1e-12)
+    np.testing.assert_allclose(found.linear, expected[1], atol=1e-12)
+
+
+CASES = [(name, phases) for name in sorted(NOISES) for phases in ("paired", "random")]
+CASES += [("gaussian", "nystrom"), ("diagonal", "nystrom")]
+
+
+@pytest.mark.parametrize(("name", "phases"), CASES)
 def test_with_noise_the_average_over_draws_converges_to_the_closed_form(
     name, phases, base, two_clusters, generator
 ):
@@ -93,7 +109,8 @@ def test_with_noise_the_average_over_draws_converges_to_the_closed_form(
     (That expansion is judged on its own below.)
     """
     noise, scale, n_draws = NOISES[name], 0.5, 40_000
-    basis = FourierFeatures(phases=phases).build(6, 2, RadialBasis(), generator)
+    family = NystromFeatures() if phases == "nystrom" else FourierFeatures(phases=phases)
+    basis = family.build(6, make_sketch(two_clusters), RadialBasis(), generator)
     rows, weights = two_clusters[:3], np.array([1.0, 2.0, 0.5])
     found = closed_form(basis, rows, weights, base, noise, scale)
     covariance = noise.covariance_shape(2)
@@ -120,7 +137,7 @@ def test_a_mixture_base_is_averaged_over_the_noise_to_fourth_order(generator):
         np.array([[0.5, 0.3], [-0.7, -0.2]]),
         np.array([0.5 * np.eye(2), [[0.8, 0.3], [0.3, 0.6]]]),
     )
-    basis = FourierFeatures().build(6, 2, RadialBasis(), generator)
+    basis = FourierFeatures().build(6, columns(2), RadialBasis(), generator)
     rows = generator.standard_normal((4, 2))
     nodes, node_weights = roots_hermite(40)
     grid = np.sqrt(2) * np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
@@ -141,11 +158,11 @@ def test_a_mixture_base_is_averaged_over_the_noise_to_fourth_order(generator):
 
 def test_one_gaussian_base_after_the_other_from_the_same_sums(two_clusters, generator):
     """For affine s0(x) = a + Jx the base's sums follow from Σt and Σt xᵀ."""
-    basis = FourierFeatures().build(6, 2, RadialBasis(), generator)
+    basis = FourierFeatures().build(6, columns(2), RadialBasis(), generator)
     precision = np.linalg.inv(FULL)
     gaussian = GaussianMixtureDensity(np.ones(1), np.array([[0.3, -0.2]]), FULL[None])
     block = make_block(two_clusters, np.ones(300), gaussian, np.eye(2), size=512)
-    moments = block_moments(basis, block)
+    moments = block_moments(basis, block, GaussianNoise(), 0.0)
     offset = precision @ [0.3, -0.2]
     np.testing.assert_allclose(
         moments.base_cross,

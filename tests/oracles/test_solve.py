@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from tests.conftest import make_sketch
+from tests.conftest import columns, make_sketch
 
 from kexpfam import SingularSystemError
 from kexpfam.base import GaussianBase
@@ -26,7 +26,7 @@ def random_system(generator):
 def test_the_coefficients_minimise_the_loss_of_the_rows(two_clusters, generator):
     """The loss is written out at each row: Δf + ½|∇f|² + ∇f·∇log q0, plus the ridge."""
     base = GaussianBase().fit(make_sketch(two_clusters), generator)
-    basis = FourierFeatures().build(8, 2, RadialBasis(), generator)
+    basis = FourierFeatures().build(8, columns(2), RadialBasis(), generator)
     penalty = 0.01
     angles = two_clusters @ basis.frequencies.T
     cos, sin = np.cos(angles) * basis.amplitudes, np.sin(angles) * basis.amplitudes
@@ -41,7 +41,9 @@ def test_the_coefficients_minimise_the_loss_of_the_rows(two_clusters, generator)
         return rows.mean() + penalty / 2 * beta @ beta
 
     block = make_block(two_clusters, np.ones(300), base, np.eye(2), 512)
-    system = system_at(basis, block_moments(basis, block), GaussianNoise(), 0.0)
+    system = system_at(
+        basis, block_moments(basis, block, GaussianNoise(), 0.0), GaussianNoise(), 0.0
+    )
     found = solve_ridge(system, penalty)
     best = minimize(loss, np.zeros(8), method="BFGS", options={"gtol": 1e-8})
     # The minimiser's gradient is good to about 1e-7 and the curvature at least the penalty's.

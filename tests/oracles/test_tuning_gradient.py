@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from tests.conftest import columns
 
 from kexpfam.base import draw_defensively
 from kexpfam.data.blocks import make_block
@@ -26,7 +27,7 @@ THETA = {
 
 @pytest.fixture
 def problem(two_clusters, base, generator):
-    basis = FourierFeatures().build(16, 2, RadialBasis(), generator)
+    basis = FourierFeatures().build(16, columns(2), RadialBasis(), generator)
     shuffled = generator.permutation(two_clusters)
     blocks = [
         make_block(rows, np.ones(len(rows)), base, np.eye(2), 256)
@@ -71,8 +72,8 @@ def test_the_penalty_against_the_adjoint(problem):
         )
     scaled = basis.rescaled(np.exp(THETA["length_scale"]))
     scale = np.exp(THETA["noise_scale"])
-    system = system_at(scaled, block_moments(scaled, train), noise, scale)
-    validation = system_at(scaled, block_moments(scaled, held_out), noise, 0.0)
+    system = system_at(scaled, block_moments(scaled, train, noise, scale), noise, scale)
+    validation = system_at(scaled, block_moments(scaled, held_out, noise, 0.0), noise, 0.0)
     penalty = np.exp(THETA["penalty"])
     matrix = system.quadratic + penalty * np.eye(16)
     solution = -np.linalg.solve(matrix, system.linear)

@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import make_sketch
+from tests.conftest import columns, make_sketch
 
 from kexpfam.base import MixtureBase
 from kexpfam.features import FourierFeatures
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.moments import add_moments, collect_moments, scale_moments, total_moments
+from kexpfam.noise import GaussianNoise
 
 ROWS = np.random.default_rng(0).standard_normal((200, 2))
 BASE = MixtureBase(n_components=2).fit(make_sketch(ROWS), np.random.default_rng(0))
-BASIS = FourierFeatures().build(6, 2, RadialBasis(), np.random.default_rng(0))
+BASIS = FourierFeatures().build(6, columns(2), RadialBasis(), np.random.default_rng(0))
 
 
 def moments(rows, weights, **options):
-    parts = collect_moments(BASIS, rows, weights, BASE, np.eye(2), **options)
+    parts = collect_moments(BASIS, GaussianNoise(), 0.0, rows, weights, BASE, **options)
     return total_moments(parts.values())
 
 

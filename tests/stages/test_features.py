@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import special
+from tests.conftest import columns
 
 from kexpfam.features import DRAWS, FourierFeatures
 from kexpfam.features.spectra import SPECTRA, Matern, RadialBasis, RationalQuadratic
@@ -38,7 +39,9 @@ def test_products_of_features_approach_the_kernel(
     spectrum, kernel, draw, phases, n_columns, generator
 ):
     n_components = 4096
-    basis = FourierFeatures(draw, phases).build(n_components, n_columns, spectrum, generator)
+    basis = FourierFeatures(draw, phases).build(
+        n_components, columns(n_columns), spectrum, generator
+    )
     points = generator.standard_normal((6, n_columns))
     angles = points @ basis.frequencies.T + basis.phases
     phi = np.cos(angles) * basis.amplitudes
@@ -78,8 +81,11 @@ def test_dependent_draws_beat_independent_ones(draw):
 
 
 def test_an_odd_number_of_paired_features_is_rounded_up(generator):
-    assert FourierFeatures().build(7, 2, RadialBasis(), generator).n_features == 8
-    assert FourierFeatures(phases="random").build(7, 2, RadialBasis(), generator).n_features == 7
+    assert FourierFeatures().build(7, columns(2), RadialBasis(), generator).n_features == 8
+    assert (
+        FourierFeatures(phases="random").build(7, columns(2), RadialBasis(), generator).n_features
+        == 7
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from scipy.stats import chisquare
 from tests.conftest import make_sketch
 
 from kexpfam.data.sketch import (
-    fold_numbers,
     repeated_rows,
     row_keys,
     sketch_rows,
+    split_folds,
     uniform_numbers,
 )
 
@@ -37,8 +37,16 @@ def test_keys_survive_rounding(rows):
 
 
 def test_folds_are_balanced(generator):
-    folds = fold_numbers(row_keys(generator.standard_normal((20_000, 2)), 3), 5)
+    keys = row_keys(generator.standard_normal((20_000, 2)), 3)
+    folds = split_folds(keys, 5).numbers(keys)
     assert chisquare(np.bincount(folds, minlength=5)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("count", [2, 4, 5, 9])
+def test_no_fold_of_a_few_rows_is_empty_that_need_not_be(count):
+    for seed in range(20):
+        keys = row_keys(np.arange(count, dtype=float)[:, None], seed)
+        assert len(np.unique(split_folds(keys, 5).numbers(keys))) == min(5, count)
 
 
 def test_numbers_of_different_salts_are_unrelated(rows):

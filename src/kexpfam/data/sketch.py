@@ -30,7 +30,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
-__all__ = ["Sketch", "fold_numbers", "repeated_rows", "row_keys", "sketch_rows", "uniform_numbers"]
+__all__ = [
+    "Folds",
+    "Sketch",
+    "repeated_rows",
+    "row_keys",
+    "sketch_rows",
+    "split_folds",
+    "uniform_numbers",
+]
 
 _RESOLUTION = 2.0**20
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -67,9 +75,25 @@ def uniform_numbers(keys: UInt64[np.ndarray, " n"], salt: int) -> Float[np.ndarr
     return _mixed(keys ^ _mixed(np.array([salt], np.uint64) + _GOLDEN)) / 2.0**64
 
 
-def fold_numbers(keys: UInt64[np.ndarray, " n"], n_folds: int) -> Int[np.ndarray, " n"]:
-    """The fold of each row, from 0 to n_folds − 1."""
-    return (uniform_numbers(keys, salt=0) * n_folds).astype(np.int64)
+class Folds(NamedTuple):
+    """A split of all possible rows into `n_folds` folds, by their keys."""
+
+    n_folds: int
+    salt: int
+
+    def numbers(self, keys: UInt64[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """The fold of each row, from 0 to n_folds − 1."""
+        return (uniform_numbers(keys, self.salt) * self.n_folds).astype(np.int64)
+
+
+def split_folds(keys: UInt64[np.ndarray, " k"], n_folds: int) -> Folds:
+    """The first of the possible splits that leaves no fold empty if there are rows for all.
+
+    With a few dozen distinct keys the first split already is such a one.
+    """
+    wanted = min(n_folds, len(keys))
+    splits = (Folds(n_folds, salt) for salt in range(10_000))
+    return next(split for split in splits if len(np.unique(split.numbers(keys))) >= wanted)
 
 
 def sketch_rows(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import resolve
-from kexpfam.features import FourierFeatures
+from kexpfam.features import FourierFeatures, NystromFeatures
 from kexpfam.features.spectra import SPECTRA
 from kexpfam.noise import NOISES
 from kexpfam.normalizer import NORMALIZERS
@@ -22,7 +22,7 @@ from kexpfam.tuning import CRITERIA, Hyperparameters, Tuning
 
 __all__ = ["KernelExponentialFamily"]
 
-_FEATURES = {"fourier": FourierFeatures()}
+_FEATURES = {"fourier": FourierFeatures(), "nystrom": NystromFeatures()}
 _TUNINGS = {"adam": Tuning(), "folds": Tuning(n_steps=0)}
 
 
@@ -39,8 +39,9 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    basis : {"fourier"} or FourierFeatures, default="fourier"
-        The functions that f is made of.
+    basis : {"fourier", "nystrom"} or object, default="fourier"
+        The functions that f is made of: random Fourier features, or sections of the RBF kernel
+        at inducing points (``NystromFeatures(selection="kmeans++")``).
     n_components : int, default=512
         Number of functions. Fourier features come in cosine-sine pairs: an odd number is
         rounded up to the next even one.

@@ -25,7 +25,15 @@ from jaxtyping import Array, Float
 from kexpfam.data.blocks import Block
 from kexpfam.noise import Noise
 
-__all__ = ["Basis", "QuadraticSystem"]
+__all__ = ["Basis", "DirectMoments", "QuadraticSystem"]
+
+
+class DirectMoments(NamedTuple):
+    """Weighted sums of H and h themselves, for bases whose sums depend on the noise."""
+
+    weight: Float[Any, ""]
+    quadratic: Float[Any, "m m"]
+    linear: Float[Any, " m"]
 
 
 class QuadraticSystem(NamedTuple):
@@ -60,7 +68,12 @@ class Basis(Protocol):
         """Σ_j metric_j ∂²f/∂x_j² at each row."""
         ...
 
-    def moments(self, block: Block) -> Any:
+    @property
+    def moments_follow_noise(self) -> bool:
+        """Whether `moments` depend on the noise, so that each scale costs a pass."""
+        ...
+
+    def moments(self, block: Block, noise: Noise, noise_scale: Any) -> Any:
         """Sums over a block's rows; they add."""
         ...
 

@@ -33,7 +33,7 @@ s0 = ∇log q0 is affine, else up to fourth order in the noise scale σ.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +41,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.data.blocks import Block
+from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.draws import DRAWS
 from kexpfam.features.spectra import Spectrum
@@ -70,6 +71,7 @@ class FourierBasis:
     phases: Float[Any, " q"]
     amplitudes: Float[Any, " q"]
     paired: bool = field(default=True, metadata={"static": True})
+    moments_follow_noise: ClassVar[bool] = False
 
     @property
     def n_features(self) -> int:
@@ -114,7 +116,8 @@ class FourierBasis:
 
     # -- the sums over rows ---------------------------------------------------------------
 
-    def moments(self, block: Block) -> FourierMoments:
+    def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:
+        """Sums that hold for every noise."""
         trigonometry = jnp.concatenate(self._trigonometry(block.rows))
         weighted = trigonometry * block.weights
         twice = jnp.concatenate([self.frequencies, self.frequencies])
@@ -195,7 +198,7 @@ class FourierFeatures:
     def build(
         self,
         n_components: int,
-        n_columns: int,
+        sketch: Sketch,
         spectrum: Spectrum,
         generator: np.random.Generator,
     ) -> FourierBasis:
@@ -205,7 +208,7 @@ class FourierFeatures:
         """
         paired = self.phases == "paired"
         count = (n_components + 1) // 2 if paired else n_components
-        drawn = DRAWS[self.draw](generator, count, n_columns)
+        drawn = DRAWS[self.draw](generator, count, sketch.rows.shape[1])
         turns = np.zeros(count) if paired else generator.uniform(0, 2 * np.pi, count)
         amplitudes = np.sqrt(drawn.weights * (1 if paired else 2))
         frequencies = drawn.normals * spectrum.multipliers(drawn.uniforms)[:, None]

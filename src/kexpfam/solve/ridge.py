@@ -18,13 +18,19 @@ from kexpfam.features import QuadraticSystem
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 
-__all__ = ["solve_ridge", "system_at"]
+__all__ = ["penalty_matrix_of", "solve_ridge", "system_at"]
 
 
 @compiled
 def system_at(basis: Any, moments: Any, noise: Noise, noise_scale: Any) -> QuadraticSystem:
     """H and h at a noise scale, from moments alone."""
     return basis.system(moments, noise, noise_scale)
+
+
+@compiled
+def penalty_matrix_of(basis: Any) -> Any:
+    """R of a basis, or None for the identity."""
+    return basis.penalty_matrix()
 
 
 def solve_ridge(

@@ -62,7 +62,9 @@ def held_out_loss(
     """The criterion on `held_out` of the model solved on `train`: a function of θ."""
     values = {**fixed, **{name: jnp.exp(value) for name, value in theta.items()}}
     basis = basis.rescaled(values["length_scale"])
-    system = basis.system(basis.moments(train), noise, values["noise_scale"])
+    system = basis.system(
+        basis.moments(train, noise, values["noise_scale"]), noise, values["noise_scale"]
+    )
     penalty_matrix = basis.penalty_matrix()
     penalty_matrix = jnp.eye(len(system.linear)) if penalty_matrix is None else penalty_matrix
     factor = cho_factor(system.quadratic + values["penalty"] * penalty_matrix)

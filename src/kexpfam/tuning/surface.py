@@ -1,4 +1,6 @@
-"""Held-out losses over (noise scale, penalty) from the moments of K folds: no data pass.
+"""Held-out losses over (noise scale, penalty) from the moments of K folds.
+
+No data pass for a basis whose moments do not follow the noise, one per noise scale for others.
 
 For every fold and noise scale σ: H_t(σ), h_t(σ) from the other folds' moments added up, one
 eigendecomposition for all penalties λ, and the noise-free loss h_vᵀβ + ½βᵀH_vβ on the fold's own
@@ -17,7 +19,7 @@ on the sketch's rows of that fold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -28,11 +30,11 @@ from scipy.special import logsumexp
 from kexpfam.base import BaseDraws
 from kexpfam.features import Basis
 from kexpfam.model import evaluate_blocks, evaluate_padded
-from kexpfam.moments import total_moments
+from kexpfam.moments import MomentSource, total_moments
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
-from kexpfam.solve import ridge_path, system_at
+from kexpfam.solve import penalty_matrix_of, ridge_path, system_at
 
 __all__ = ["HeldOutRows", "LossSurface", "loss_surface"]
 
@@ -65,7 +67,7 @@ def _values_of_many(basis: Any, columns: Any, rows: Any) -> Any:
 
 def loss_surface(
     basis: Basis,
-    folds: Mapping[int, Any],
+    source: MomentSource,
     noise: Noise,
     noise_scales: Float[np.ndarray, " s"],
     penalties: Float[np.ndarray, " l"],
@@ -73,17 +75,20 @@ def loss_surface(
     progress: Progress,
 ) -> LossSurface:
     """Losses and gains of every setting, averaged over folds by their weight."""
-    shape = (len(folds), len(noise_scales), len(penalties))
-    fold_losses, fold_gains = np.empty(shape), np.empty(shape)
-    for k, number in enumerate(progress.track(list(folds), "cross-validating")):
-        others = total_moments([moments for name, moments in folds.items() if name != number])
-        quadratic, linear = system_at(basis, folds[number], noise, 0.0)
-        columns = _solutions(basis, others, noise, noise_scales, penalties)
-        curved = np.einsum("mc,mc->c", columns, quadratic @ columns)
-        fold_losses[k] = (linear @ columns + curved / 2).reshape(shape[1:])
-        fold_gains[k] = _gains(basis, columns, held_out, number).reshape(shape[1:])
-    weights = np.array([float(moments.weight) for moments in folds.values()])
+    noise_free = source.at(0.0)
+    losses, gains = [], []
+    for noise_scale in progress.track(list(noise_scales), "cross-validating"):
+        for number, columns in _fold_solutions(basis, source, noise, noise_scale, penalties):
+            quadratic, linear = system_at(basis, noise_free[number], noise, 0.0)
+            curved = np.einsum("mc,mc->c", columns, quadratic @ columns)
+            losses.append(linear @ columns + curved / 2)
+            gains.append(_gains(basis, columns, held_out, number))
+    weights = np.array([float(moments.weight) for moments in noise_free.values()])
     shares = weights / weights.sum()
+    shape = (len(noise_scales), len(weights), len(penalties))
+    fold_losses, fold_gains = (
+        np.reshape(figures, shape).transpose(1, 0, 2) for figures in (losses, gains)
+    )
     return LossSurface(
         noise_scales=noise_scales,
         penalties=penalties,
@@ -94,17 +99,19 @@ def loss_surface(
     )
 
 
-def _solutions(
+def _fold_solutions(
     basis: Basis,
-    moments: Any,
+    source: MomentSource,
     noise: Noise,
-    noise_scales: Float[np.ndarray, " s"],
+    noise_scale: float,
     penalties: Float[np.ndarray, " l"],
-) -> Float[np.ndarray, "m c"]:
-    """β as columns, penalties varying fastest."""
-    matrix = basis.penalty_matrix()
-    paths = [ridge_path(system_at(basis, moments, noise, s), matrix) for s in noise_scales]
-    return np.concatenate([path.coefficients(penalties) for path in paths], axis=1)
+) -> Iterator[tuple[int, Float[np.ndarray, "m l"]]]:
+    """For each fold left out: β for every penalty, as columns."""
+    folds = source.at(noise_scale)
+    for number in folds:
+        others = total_moments([moments for name, moments in folds.items() if name != number])
+        path = ridge_path(system_at(basis, others, noise, noise_scale), penalty_matrix_of(basis))
+        yield number, path.coefficients(penalties)
 
 
 def _gains(
