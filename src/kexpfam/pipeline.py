@@ -45,7 +45,7 @@ __all__ = ["Fit", "Settings", "fit_density"]
 
 _NOISE_FACTORS = 2.0 ** np.arange(-3, 4)
 _PENALTIES = 10.0 ** np.arange(-9, 2.5, 0.5)
-_N_DRAWS = 8192
+_N_DRAWS = 16_384
 _FEWEST_ROWS = 4
 
 
@@ -225,7 +225,7 @@ def _solve(
             density = replace(untilted, coefficients=coefficients)
             estimate = settings.normalizer.estimate(density, generator)
             gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
-            if gain >= estimate.log_normalizer or not tunable:
+            if gain >= estimate.log_normalizer - min(estimate.error, 0.01) or not tunable:
                 break
         penalty = penalty * 10 if penalty < 1e3 else float("inf")
     if np.isinf(penalty) and settings.given.penalty is not None:

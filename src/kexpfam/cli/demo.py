@@ -74,9 +74,8 @@ def run_demo(name: str, n_rows: int, seed: int, output: Path) -> None:
     lines.append(_Line("KernelDensity", log_likelihood, seconds=seconds))
     console.print(_table(lines))
     console.print(
-        "Mean log-likelihood and Fisher divergence on the fresh rows; log Z with its standard\n"
-        "error; seconds to fit, compilation included. KernelDensity's bandwidth is chosen by\n"
-        "five folds."
+        "Mean log-likelihood and Fisher divergence on the fresh rows; log Z with its error; "
+        "seconds to fit, compilation included. KernelDensity has its bandwidth chosen by folds."
     )
     _draw(truth, models, train, output)
     console.print(f"\nFigure: {output}")

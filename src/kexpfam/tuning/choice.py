@@ -3,9 +3,10 @@
 The noise-free score matching loss alone can be fooled: on bounded support it falls without limit
 as f bends at the edge (integration by parts leaves a boundary term there), and it does not see
 mass misplaced between separated modes. So a setting must first hold its own on held-out
-likelihood: at least the base density's, and within one standard error (of the paired difference
-over folds) of the best. Among such settings the criterion decides. Where there are none, the base
-density itself is the best model: f = 0, an infinite penalty.
+likelihood: at least the base density's (up to the standard error of log Z, and never more than
+0.01 below), and within one standard error (of the paired difference over folds) of the best.
+Among such settings the criterion decides. Where there are none, the base density itself is the
+best model: f = 0, an infinite penalty.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from jaxtyping import Bool, Float
 from kexpfam.tuning.surface import LossSurface
 
 __all__ = ["Choice", "choose"]
+
+
+# The largest loss in mean log-likelihood that an uncertain log Z may excuse.
+_EXCUSED = 0.01
 
 
 class Choice(NamedTuple):
@@ -40,7 +45,7 @@ def choose(surface: LossSurface, criterion: str) -> Choice:
 
 def _admissible(surface: LossSurface) -> Bool[np.ndarray, "s l"]:
     """No worse than the base on either figure, and not clearly below the best likelihood."""
-    sound = (surface.losses < 0) & (surface.gains > 0)
+    sound = (surface.losses < 0) & (surface.gains > -np.minimum(surface.gain_errors, _EXCUSED))
     if not sound.any():
         return sound
     best = np.unravel_index(np.argmax(np.where(sound, surface.gains, -np.inf)), sound.shape)

@@ -14,6 +14,7 @@ on the sketch's rows of that fold.
 | penalties    | (l,)      |                     |
 | losses       | (s, l)    | 0; lower is better  |
 | gains        | (s, l)    | 0; higher is better |
+| gain_errors  | (s, l)    | 0; of log Z, by its draws |
 | fold_losses, fold_gains | (k, s, l) |          |
 """
 
@@ -55,6 +56,7 @@ class LossSurface(NamedTuple):
     penalties: Float[np.ndarray, " l"]
     losses: Float[np.ndarray, "s l"]
     gains: Float[np.ndarray, "s l"]
+    gain_errors: Float[np.ndarray, "s l"]
     fold_losses: Float[np.ndarray, "k s l"]
     fold_gains: Float[np.ndarray, "k s l"]
 
@@ -75,27 +77,28 @@ def loss_surface(
     progress: Progress,
 ) -> LossSurface:
     """Losses and gains of every setting, averaged over folds by their weight."""
-    noise_free = source.at(0.0)
-    losses, gains = [], []
+    solutions: dict[int, list[np.ndarray]] = {}
     for noise_scale in progress.track(list(noise_scales), "cross-validating"):
         for number, columns in _fold_solutions(basis, source, noise, noise_scale, penalties):
-            quadratic, linear = system_at(basis, noise_free[number], noise, 0.0)
-            curved = np.einsum("mc,mc->c", columns, quadratic @ columns)
-            losses.append(linear @ columns + curved / 2)
-            gains.append(_gains(basis, columns, held_out, number))
-    weights = np.array([float(moments.weight) for moments in noise_free.values()])
-    shares = weights / weights.sum()
-    shape = (len(noise_scales), len(weights), len(penalties))
-    fold_losses, fold_gains = (
-        np.reshape(figures, shape).transpose(1, 0, 2) for figures in (losses, gains)
-    )
+            solutions.setdefault(number, []).append(columns)
+    figures = []
+    for number, moments in source.at(0.0).items():
+        columns = np.concatenate(solutions[number], axis=1)
+        quadratic, linear = system_at(basis, moments, noise, 0.0)
+        curved = np.einsum("mc,mc->c", columns, quadratic @ columns)
+        losses = linear @ columns + curved / 2
+        figures.append([losses, *_gains(basis, columns, held_out, number)])
+    weights = np.array([float(moments.weight) for moments in source.at(0.0).values()])
+    by_fold = np.reshape(figures, (len(weights), 3, len(noise_scales), len(penalties)))
+    losses, gains, errors = np.tensordot(weights / weights.sum(), by_fold, axes=1)
     return LossSurface(
         noise_scales=noise_scales,
         penalties=penalties,
-        losses=np.tensordot(shares, fold_losses, axes=1),
-        gains=np.tensordot(shares, fold_gains, axes=1),
-        fold_losses=fold_losses,
-        fold_gains=fold_gains,
+        losses=losses,
+        gains=gains,
+        gain_errors=errors,
+        fold_losses=by_fold[:, 0],
+        fold_gains=by_fold[:, 1],
     )
 
 
@@ -116,18 +119,19 @@ def _fold_solutions(
 
 def _gains(
     basis: Basis, columns: Float[np.ndarray, "m c"], held_out: HeldOutRows, number: int
-) -> Float[np.ndarray, " c"]:
-    """Held-out gain in mean log-likelihood over the base density, for each column."""
+) -> tuple[Float[np.ndarray, " c"], Float[np.ndarray, " c"]]:
+    """Held-out gain in mean log-likelihood over the base density, and the error of its log Z."""
 
     def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b c"]:
         return evaluate_padded(lambda rows: _values_of_many(basis, columns, rows), rows)
 
     members = held_out.folds == number
     if not members.any():  # a fold too small to have a row in the sketch
-        return np.zeros(columns.shape[1])
-    draws = held_out.draws
-    log_normalizers = logsumexp(
-        evaluate_blocks(of_block, draws.rows) + draws.log_proportions[:, None], axis=0
-    )
+        return np.zeros(columns.shape[1]), np.zeros(columns.shape[1])
+    log_proportions = held_out.draws.log_proportions[:, None]
+    log_weights = evaluate_blocks(of_block, held_out.draws.rows) + log_proportions
+    log_normalizers = logsumexp(log_weights, axis=0)
+    changes = np.exp(log_weights - log_normalizers) - np.exp(log_proportions)
     shares = held_out.weights[members] / held_out.weights[members].sum()
-    return shares @ evaluate_blocks(of_block, held_out.rows[members]) - log_normalizers
+    gains = shares @ evaluate_blocks(of_block, held_out.rows[members]) - log_normalizers
+    return gains, np.sqrt((changes**2).sum(axis=0))
