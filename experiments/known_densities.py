@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kexpfam import KernelExponentialFamily, NormalizerWarning, QuadratureNormalizer
-from kexpfam.cli.demo import cross_validated_kernel_density
 from kexpfam.datasets import DENSITIES, make_density
+from kexpfam.metrics import cross_validated_kernel_density
 
 COLUMNS = ("truth", "ours", "ours, checked", "base", "KernelDensity", "seconds")
 

@@ -29,6 +29,7 @@ from kexpfam.normalizer import NormalizerEstimate
 from kexpfam.progress import Progress
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 from kexpfam.tuning import (
+    EXCUSED_LOSS,
     Choice,
     HeldOutRows,
     Hyperparameters,
@@ -225,7 +226,8 @@ def _solve(
             density = replace(untilted, coefficients=coefficients)
             estimate = settings.normalizer.estimate(density, generator)
             gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
-            if gain >= estimate.log_normalizer - min(estimate.error, 0.01) or not tunable:
+            excused = min(estimate.error, EXCUSED_LOSS)
+            if gain >= estimate.log_normalizer - excused or not tunable:
                 break
         penalty = penalty * 10 if penalty < 1e3 else float("inf")
     if np.isinf(penalty) and settings.given.penalty is not None:

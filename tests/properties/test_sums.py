@@ -12,7 +12,7 @@ from tests.conftest import columns, make_sketch
 from kexpfam.base import MixtureBase
 from kexpfam.features import FourierFeatures
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.moments import add_moments, collect_moments, scale_moments, total_moments
+from kexpfam.moments import MomentSource, add_moments, scale_moments, total_moments
 from kexpfam.noise import GaussianNoise
 
 ROWS = np.random.default_rng(0).standard_normal((200, 2))
@@ -21,8 +21,8 @@ BASIS = FourierFeatures().build(6, columns(2), RadialBasis(), np.random.default_
 
 
 def moments(rows, weights, **options):
-    parts = collect_moments(BASIS, GaussianNoise(), 0.0, rows, weights, BASE, **options)
-    return total_moments(parts.values())
+    source = MomentSource(BASIS, GaussianNoise(), rows, weights, BASE, **options)
+    return total_moments(source.at(0.0).values())
 
 
 def assert_same(first, second):

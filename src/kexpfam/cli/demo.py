@@ -12,15 +12,13 @@ from jaxtyping import Float
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from sklearn.model_selection import GridSearchCV
-from sklearn.neighbors import KernelDensity
 
 from kexpfam.datasets import KnownDensity, make_density
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
-from kexpfam.metrics import fisher_divergence
+from kexpfam.metrics import cross_validated_kernel_density, fisher_divergence
 
-__all__ = ["cross_validated_kernel_density", "run_demo"]
+__all__ = ["run_demo"]
 
 _TEST_ROWS = 5000
 _GRID = 200
@@ -34,13 +32,6 @@ class _Line(NamedTuple):
     fisher: float | None = None
     normalizer: str = ""
     seconds: float | None = None
-
-
-def cross_validated_kernel_density(X: Float[np.ndarray, "n d"]) -> KernelDensity:
-    """scikit-learn's kernel density estimate with its bandwidth chosen by five folds."""
-    spread = float(X.std(axis=0).mean())
-    search = GridSearchCV(KernelDensity(), {"bandwidth": spread * np.geomspace(0.03, 1.0, 25)})
-    return search.fit(X).best_estimator_
 
 
 def run_demo(name: str, n_rows: int, seed: int, output: Path) -> None:

@@ -23,7 +23,15 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Shaped
 
-__all__ = ["Block", "Curved", "block_sizes", "iterate_blocks", "make_block", "padded"]
+__all__ = [
+    "LARGEST_BLOCK",
+    "Block",
+    "Curved",
+    "block_size_for",
+    "iterate_blocks",
+    "make_block",
+    "padded",
+]
 
 _SMALLEST = 64
 LARGEST_BLOCK = 8192
@@ -50,7 +58,7 @@ class Curved(Protocol):
     def bend(self, rows: np.ndarray, covariance: np.ndarray) -> np.ndarray: ...
 
 
-def block_sizes(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
+def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
     """The block size for `n_rows`: a power of two, at most `largest`."""
     return int(min(largest, max(_SMALLEST, 1 << (max(n_rows, 1) - 1).bit_length())))
 
@@ -94,7 +102,7 @@ def iterate_blocks(
     largest: int = LARGEST_BLOCK,
 ) -> Iterator[Block]:
     """Cut rows into padded blocks."""
-    size = block_sizes(len(rows), largest)
+    size = block_size_for(len(rows), largest)
     for start in range(0, len(rows), size):
         piece = slice(start, start + size)
         yield make_block(rows[piece], weights[piece], base, covariance, size)

@@ -8,10 +8,11 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import resolve
+from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
 from kexpfam.features import FourierFeatures, NystromFeatures
 from kexpfam.features.spectra import SPECTRA
 from kexpfam.noise import NOISES
@@ -172,7 +173,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         self
         """
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weights = _checked_weights(sample_weight, X)
+        weights = checked_weights(sample_weight, X)
         settings = self._settings(X.shape[1])
         entropy = check_random_state(self.random_state).randint(2**31, size=4)
         fit = fit_density(
@@ -205,7 +206,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean normalised log density of the rows of X (`y` is ignored)."""
         logs = self.score_samples(X)
-        return float(np.average(logs, weights=_checked_weights(sample_weight, logs[:, None])))
+        return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
 
     def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
         """∇log p at each row of X."""
@@ -236,7 +237,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         X = self._checked_rows(X)
         metric = self.density_.standardizer.scale**2 if standardized else None
         losses = self.density_.score_matching_losses(X, metric)
-        return float(np.average(losses, weights=_checked_weights(sample_weight, X)))
+        return float(np.average(losses, weights=checked_weights(sample_weight, X)))
 
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)
@@ -259,52 +260,14 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
             base=resolve("base", self.base, BASES),
             noise=resolve("noise", self.noise, NOISES),
             given=Hyperparameters(
-                penalty=_number("penalty", self.penalty, least=0.0),
+                penalty=checked_number("penalty", self.penalty, least=0.0),
                 noise_scale=0.0
                 if self.noise is None
-                else _number("noise_scale", self.noise_scale, least=0.0),
-                length_scale=_length_scales(self.length_scale, n_columns),
+                else checked_number("noise_scale", self.noise_scale, least=0.0),
+                length_scale=checked_length_scales(self.length_scale, n_columns),
             ),
             criterion=self.criterion,
             tuning=resolve("tuning", self.tuning, _TUNINGS),
             normalizer=resolve("normalizer", self.normalizer, NORMALIZERS),
             standardize=bool(self.standardize),
         )
-
-
-def _number(parameter: str, value: Any, least: float) -> float | None:
-    """A given number, or None for "tuned"."""
-    if isinstance(value, str) and value == "tuned":
-        return None
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not (np.isfinite(number) and number >= least):
-        raise ValueError(f"{parameter} must be 'tuned' or a number ≥ {least:g}; got {value!r}.")
-    return number
-
-
-def _length_scales(value: Any, n_columns: int) -> Float[np.ndarray, " d"] | None:
-    """Given length-scales, one per column, or None for "tuned"."""
-    if isinstance(value, str) and value == "tuned":
-        return None
-    try:
-        scales = np.asarray(value, float)
-    except (TypeError, ValueError):
-        scales = np.array(np.nan)
-    if scales.shape not in {(), (1,), (n_columns,)} or not (
-        np.isfinite(scales).all() and (scales > 0).all()
-    ):
-        raise ValueError(
-            f"length_scale must be 'tuned', a positive number, or {n_columns} positive numbers, "
-            f"one per column; got {value!r}."
-        )
-    return np.broadcast_to(scales, (n_columns,)).copy()
-
-
-def _checked_weights(sample_weight: Any, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.sum() > 0:
-        raise ValueError("sample_weight must not be zero for all rows: there is nothing to fit.")
-    return weights

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
-from kexpfam.data.blocks import LARGEST_BLOCK, block_sizes, padded
+from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
 from kexpfam.precision import compiled
@@ -49,7 +49,7 @@ def evaluate_blocks(function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray
 
 def evaluate_padded(function: Any, rows: Float[np.ndarray, "b d"]) -> np.ndarray:
     """Apply a compiled function to one block, padded to a size that few others differ from."""
-    return function(padded(rows, block_sizes(len(rows))))[: len(rows)]
+    return function(padded(rows, block_size_for(len(rows))))[: len(rows)]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ a time, and one m × m record per fold is kept.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from kexpfam.moments.arithmetic import total_moments
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 
-__all__ = ["MomentSource", "block_moments", "collect_moments"]
+__all__ = ["MomentSource", "block_moments"]
 
 
 @compiled
@@ -28,48 +30,39 @@ def block_moments(basis: Any, block: Block, noise: Noise, noise_scale: Any) -> A
     return basis.moments(block, noise, noise_scale)
 
 
-def collect_moments(
-    basis: Basis,
-    noise: Noise,
-    noise_scale: float,
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
-    base: BaseDensity,
-    folds: Int[np.ndarray, " n"] | None = None,
-    block_size: int = LARGEST_BLOCK,
-) -> dict[int, Any]:
-    """Moments by fold number, for folds with any weight (all rows are fold 0 by default)."""
-    covariance = noise.covariance_shape(rows.shape[1])
-    folds = np.zeros(len(rows), int) if folds is None else folds
-    collected = {}
-    for number in np.unique(folds[weights > 0]):
-        members = np.flatnonzero((folds == number) & (weights > 0))
-        blocks = iterate_blocks(rows[members], weights[members], base, covariance, block_size)
-        collected[int(number)] = total_moments(
-            block_moments(basis, block, noise, noise_scale) for block in blocks
-        )
-    return collected
-
-
+@dataclass(frozen=True)
 class MomentSource:
-    """Moments by fold at any noise scale: one pass for all of them, where the basis allows it."""
+    """Moments by fold at any noise scale: one pass for all of them, where the basis allows it.
 
-    def __init__(
-        self,
-        basis: Basis,
-        noise: Noise,
-        rows: Float[np.ndarray, "n d"],
-        weights: Float[np.ndarray, " n"],
-        base: BaseDensity,
-        folds: Int[np.ndarray, " n"] | None = None,
-    ) -> None:
-        self._arguments = (rows, weights, base, folds)
-        self._basis, self._noise = basis, noise
-        self._kept = None if basis.moments_follow_noise else self._collected(0.0)
+    Folds without weight are left out; without `folds` all rows are fold 0.
+    """
+
+    basis: Basis
+    noise: Noise
+    rows: Float[np.ndarray, "n d"]
+    weights: Float[np.ndarray, " n"]
+    base: BaseDensity
+    folds: Int[np.ndarray, " n"] | None = None
+    block_size: int = LARGEST_BLOCK
 
     def at(self, noise_scale: float) -> dict[int, Any]:
         """Moments by fold number, fit for a system at this noise scale."""
-        return self._collected(noise_scale) if self._kept is None else self._kept
+        return self._pass(noise_scale) if self.basis.moments_follow_noise else self._for_every_scale
 
-    def _collected(self, noise_scale: float) -> dict[int, Any]:
-        return collect_moments(self._basis, self._noise, noise_scale, *self._arguments)
+    @cached_property
+    def _for_every_scale(self) -> dict[int, Any]:
+        return self._pass(0.0)
+
+    def _pass(self, noise_scale: float) -> dict[int, Any]:
+        covariance = self.noise.covariance_shape(self.rows.shape[1])
+        folds = np.zeros(len(self.rows), int) if self.folds is None else self.folds
+        collected = {}
+        for number in np.unique(folds[self.weights > 0]):
+            members = np.flatnonzero((folds == number) & (self.weights > 0))
+            blocks = iterate_blocks(
+                self.rows[members], self.weights[members], self.base, covariance, self.block_size
+            )
+            collected[int(number)] = total_moments(
+                block_moments(self.basis, block, self.noise, noise_scale) for block in blocks
+            )
+        return collected

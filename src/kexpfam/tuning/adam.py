@@ -24,7 +24,7 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Bool, Float
 
 from kexpfam.base import BaseDensity, BaseDraws
-from kexpfam.data.blocks import Block, block_sizes, make_block
+from kexpfam.data.blocks import Block, block_size_for, make_block
 from kexpfam.data.sketch import Sketch, uniform_numbers
 from kexpfam.exceptions import TuningWarning
 from kexpfam.features import Basis
@@ -151,7 +151,7 @@ def _mini_batches(problem: TuningProblem, salt: int, size: int) -> tuple[Block, 
     """Two disjoint mini-batches: rows choose their side anew at every step."""
     numbers = uniform_numbers(problem.sketch.keys, salt)
     side = numbers < np.median(numbers)
-    size = block_sizes((len(side) + 1) // 2, largest=size)
+    size = block_size_for((len(side) + 1) // 2, largest=size)
     return _batch(problem, side, size), _batch(problem, ~side, size)
 
 

@@ -18,11 +18,11 @@ from jaxtyping import Bool, Float
 
 from kexpfam.tuning.surface import LossSurface
 
-__all__ = ["Choice", "choose"]
+__all__ = ["EXCUSED_LOSS", "Choice", "choose"]
 
 
 # The largest loss in mean log-likelihood that an uncertain log Z may excuse.
-_EXCUSED = 0.01
+EXCUSED_LOSS = 0.01
 
 
 class Choice(NamedTuple):
@@ -45,7 +45,7 @@ def choose(surface: LossSurface, criterion: str) -> Choice:
 
 def _admissible(surface: LossSurface) -> Bool[np.ndarray, "s l"]:
     """No worse than the base on either figure, and not clearly below the best likelihood."""
-    sound = (surface.losses < 0) & (surface.gains > -np.minimum(surface.gain_errors, _EXCUSED))
+    sound = (surface.losses < 0) & (surface.gains > -np.minimum(surface.gain_errors, EXCUSED_LOSS))
     if not sound.any():
         return sound
     best = np.unravel_index(np.argmax(np.where(sound, surface.gains, -np.inf)), sound.shape)

@@ -81,14 +81,15 @@ def loss_surface(
     for noise_scale in progress.track(list(noise_scales), "cross-validating"):
         for number, columns in _fold_solutions(basis, source, noise, noise_scale, penalties):
             solutions.setdefault(number, []).append(columns)
+    noise_free = source.at(0.0)
     figures = []
-    for number, moments in source.at(0.0).items():
+    for number, moments in noise_free.items():
         columns = np.concatenate(solutions[number], axis=1)
         quadratic, linear = system_at(basis, moments, noise, 0.0)
         curved = np.einsum("mc,mc->c", columns, quadratic @ columns)
         losses = linear @ columns + curved / 2
         figures.append([losses, *_gains(basis, columns, held_out, number)])
-    weights = np.array([float(moments.weight) for moments in source.at(0.0).values()])
+    weights = np.array([float(moments.weight) for moments in noise_free.values()])
     by_fold = np.reshape(figures, (len(weights), 3, len(noise_scales), len(penalties)))
     losses, gains, errors = np.tensordot(weights / weights.sum(), by_fold, axes=1)
     return LossSurface(

@@ -1,0 +1,50 @@
+"""Numbers that users give, checked at the border."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.utils.validation import _check_sample_weight
+
+__all__ = ["checked_length_scales", "checked_number", "checked_weights"]
+
+
+def checked_number(parameter: str, value: Any, least: float) -> float | None:
+    """A given number, or None for "tuned"."""
+    if isinstance(value, str) and value == "tuned":
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not (np.isfinite(number) and number >= least):
+        raise ValueError(f"{parameter} must be 'tuned' or a number ≥ {least:g}; got {value!r}.")
+    return number
+
+
+def checked_length_scales(value: Any, n_columns: int) -> Float[np.ndarray, " d"] | None:
+    """Given length-scales, one per column, or None for "tuned"."""
+    if isinstance(value, str) and value == "tuned":
+        return None
+    try:
+        scales = np.asarray(value, float)
+    except (TypeError, ValueError):
+        scales = np.array(np.nan)
+    if scales.shape not in {(), (1,), (n_columns,)} or not (
+        np.isfinite(scales).all() and (scales > 0).all()
+    ):
+        raise ValueError(
+            f"length_scale must be 'tuned', a positive number, or {n_columns} positive numbers, "
+            f"one per column; got {value!r}."
+        )
+    return np.broadcast_to(scales, (n_columns,)).copy()
+
+
+def checked_weights(sample_weight: Any, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    """Non-negative weights of the rows, not all zero; ones for None."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.sum() > 0:
+        raise ValueError("sample_weight must not be zero for all rows: there is nothing to fit.")
+    return weights
