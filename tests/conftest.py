@@ -9,14 +9,18 @@ from jaxtyping import install_import_hook
 # Every stage; not the estimators, whose constructors take anything (scikit-learn demands it).
 STAGES = [
     "base",
+    "bounds",
     "data",
     "datasets",
     "features",
+    "goodness_of_fit",
+    "metrics",
     "model",
     "moments",
     "noise",
     "normalizer",
     "pipeline",
+    "sampling",
     "solve",
     "tuning",
 ]
@@ -57,3 +61,9 @@ def base(request, two_clusters, generator):
         "mixture": MixtureBase(n_components=3),
     }
     return families[request.param].fit(make_sketch(two_clusters), generator)
+
+
+@pytest.fixture
+def base_with_affine_score(two_clusters, generator):
+    """A Gaussian: its score is averaged over any noise exactly."""
+    return GaussianBase().fit(make_sketch(two_clusters), generator)

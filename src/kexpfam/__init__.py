@@ -3,7 +3,15 @@
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
-from kexpfam.features import FourierFeatures, Matern, NystromFeatures, RationalQuadratic
+from kexpfam.features import (
+    ArcCosineFeatures,
+    ExactFeatures,
+    FourierFeatures,
+    Matern,
+    NystromFeatures,
+    RationalQuadratic,
+)
+from kexpfam.moments import MonteCarloNoise, TaylorNoise
 from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
 from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
 from kexpfam.tuning import Hyperparameters, Tuning
@@ -11,7 +19,9 @@ from kexpfam.tuning import Hyperparameters, Tuning
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArcCosineFeatures",
     "CharacteristicNoise",
+    "ExactFeatures",
     "FourierFeatures",
     "GaussianBase",
     "GaussianNoise",
@@ -21,11 +31,13 @@ __all__ = [
     "LaplaceNoise",
     "Matern",
     "MixtureBase",
+    "MonteCarloNoise",
     "NormalizerWarning",
     "NystromFeatures",
     "QuadratureNormalizer",
     "RationalQuadratic",
     "SingularSystemError",
+    "TaylorNoise",
     "Tuning",
     "TuningWarning",
     "UniformBase",

@@ -24,7 +24,7 @@ from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWar
 from kexpfam.features import Basis, QuadraticSystem, Spectrum
 from kexpfam.model import FittedDensity
 from kexpfam.moments import MomentSource, total_moments
-from kexpfam.noise import Noise
+from kexpfam.noise import Noise, NoNoise
 from kexpfam.normalizer import NormalizerEstimate
 from kexpfam.progress import Progress
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
@@ -95,10 +95,11 @@ def fit_density(
     column_scale = spread.scale / standardizer.scale
     sketch = sketch_rows(rows, weights, keys, settings.tuning.sketch_size)
 
-    base = _fit_base(settings.base, sketch, standardizer, for_base)
     unit_basis = settings.features.build(
         settings.n_components, sketch, settings.spectrum, for_features
     )
+    settings = _settled(settings, unit_basis)
+    base = _fit_base(settings.base, sketch, standardizer, for_base)
     draws = draw_defensively(base, _N_DRAWS, for_draws)
     covariance = settings.noise.covariance_shape(rows.shape[1])
     problem = TuningProblem(
@@ -130,6 +131,20 @@ def fit_density(
         history=history,
         surface=surface,
     )
+
+
+def _settled(settings: Settings, basis: Basis) -> Settings:
+    """Settings with the noise that this basis is fitted with, or an error where they clash."""
+    noise = settings.noise.settled_for(basis)
+    if basis.n_derivatives < 2 and settings.criterion == "score_matching":
+        raise ValueError(
+            "The noise-free score matching loss does not exist for functions with kinks "
+            f"({basis.n_derivatives:g} derivative). Take criterion='likelihood'."
+        )
+    given = settings.given
+    if isinstance(noise, NoNoise):
+        given = given._replace(noise_scale=0.0)
+    return replace(settings, noise=noise, given=given)
 
 
 def _identity(n_columns: int) -> Standardizer:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 from tests.conftest import make_sketch
 
 from kexpfam import KernelExponentialFamily, LaplaceNoise, Matern, NystromFeatures, Tuning
+from kexpfam.data.standardize import Standardizer
 from kexpfam.datasets import make_density
-from kexpfam.features import NystromBasis
+from kexpfam.features import NystromBasis, SectionBasis
 from kexpfam.features.spectra import RadialBasis
+from kexpfam.model import FittedDensity
+from kexpfam.moments import MomentSource, total_moments
+from kexpfam.noise import NoNoise
+from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 
 
 @pytest.mark.parametrize("selection", ["random", "kmeans++"])
@@ -24,28 +28,44 @@ def test_points_are_distinct_rows(selection, two_clusters, generator):
 
 def test_all_rows_serve_where_there_are_fewer_than_asked_for(two_clusters, generator):
     sketch = make_sketch(two_clusters[:20])
-    assert NystromFeatures().build(50, sketch, RadialBasis(), generator).n_features == 20
+    with pytest.warns(UserWarning, match="only 20 distinct rows"):
+        assert NystromFeatures().build(50, sketch, RadialBasis(), generator).n_features == 20
 
 
-def test_derivatives_against_autodiff(generator):
-    basis = NystromBasis(generator.standard_normal((6, 2)), np.array([0.7, 1.4]))
-    coefficients, rows = generator.standard_normal(6), generator.standard_normal((10, 2))
-    metric = np.array([1.0, 3.0])
+def test_duplicate_points_do_no_harm(two_clusters, base):
+    """Coinciding functions share their coefficient, and the fit is that of the distinct ones."""
+    points, unit = two_clusters[:15], np.ones(2)
 
-    def value(x):
-        scaled = ((x - basis.points) / basis.length_scale) ** 2
-        return jax.numpy.exp(-scaled.sum(axis=1) / 2) @ coefficients
+    def fitted(basis):
+        source = MomentSource(basis, NoNoise(), two_clusters, np.ones(300), base)
+        system = system_at(basis, total_moments(source.at(0.0).values()), NoNoise(), 0.0)
+        coefficients = solve_ridge(system, 1e-3, penalty_matrix_of(basis))
+        return FittedDensity(basis, coefficients, base, Standardizer(0 * unit, unit), 0.0)
 
-    with jax.enable_x64(True):
-        hessian = np.asarray(jax.vmap(jax.hessian(value))(rows))
-        expected = jax.vmap(value)(rows), jax.vmap(jax.grad(value))(rows)
-        found = basis.values(coefficients, rows), basis.gradient(coefficients, rows)
-        laplacian = basis.laplacian(coefficients, rows, metric)
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-12)
-    np.testing.assert_allclose(found[1], expected[1], atol=1e-12)
-    np.testing.assert_allclose(
-        laplacian, np.diagonal(hessian, axis1=1, axis2=2) @ metric, atol=1e-12
+    twice = np.concatenate([points, points])
+    for make in (
+        lambda z: NystromBasis(z, unit),
+        lambda z: SectionBasis(z, unit, np.arange(2 * len(z)), Matern(3.5), ("gradient",)),
+    ):
+        once, doubled = fitted(make(points)), fitted(make(twice))
+        # The jitter of 1e-9 is shared by two coefficients instead of one; against eigenvalues
+        # of 1e-6 that still matter, a change of some 1e-4 of f.
+        np.testing.assert_allclose(doubled.tilt(two_clusters), once.tilt(two_clusters), atol=1e-3)
+
+
+def test_components_of_derivatives(two_clusters, generator):
+    sketch = make_sketch(two_clusters)
+    everything = NystromFeatures(functions="derivatives").build(
+        21, sketch, RadialBasis(), generator
     )
+    assert len(everything.points) == 11
+    assert everything.n_features == 22  # rounded up to whole points
+    some = NystromFeatures(functions="derivatives", components_per_point=1).build(
+        21, sketch, RadialBasis(), generator
+    )
+    assert len(some.points) == some.n_features == 21
+    assert set(some.selected % 2) == {0, 1}
+    np.testing.assert_array_equal(some.selected // 2, np.arange(21))
 
 
 @pytest.mark.parametrize("noise", ["gaussian", None])
@@ -63,12 +83,14 @@ def test_a_fit_improves_on_its_base_density(noise):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"noise": "laplace"}, "Nyström basis averages Gaussian noise"),
+        ({"noise": "laplace"}, "does not average over LaplaceNoise"),
         ({"noise": LaplaceNoise()}, "basis='fourier'"),
-        ({"kernel": Matern(3.5)}, "kernel='rbf'"),
+        ({"kernel": Matern(3.5), "noise": "gaussian"}, "MonteCarloNoise"),
+        ({"kernel": Matern(2.8), "noise": None}, "half-integer nu"),
+        ({"length_scale": 0.0}, "positive number"),
     ],
 )
-def test_what_it_cannot_do_yet_is_said(options, message, two_clusters):
+def test_what_it_cannot_do_is_said(options, message, two_clusters):
     model = KernelExponentialFamily(basis="nystrom", n_components=20, random_state=0, **options)
     with pytest.raises(ValueError, match=message):
         model.fit(two_clusters)
@@ -77,3 +99,7 @@ def test_what_it_cannot_do_yet_is_said(options, message, two_clusters):
 def test_an_unknown_selection_is_refused():
     with pytest.raises(ValueError, match="'random' or"):
         NystromFeatures("greedy")
+    with pytest.raises(ValueError, match="'values' or 'derivatives'"):
+        NystromFeatures(functions="integrals")
+    with pytest.raises(ValueError, match="goes with functions='derivatives'"):
+        NystromFeatures(components_per_point=1)

@@ -10,6 +10,8 @@ import typer
 import kexpfam
 from kexpfam.cli.demo import run_demo
 from kexpfam.datasets import DENSITIES
+from kexpfam.experiments import EXPERIMENTS, Options, reproduce
+from kexpfam.progress import Progress
 
 __all__ = ["app"]
 
@@ -53,3 +55,37 @@ def demo(
     except OSError as error:
         typer.echo(f"Cannot write {output}: {error.strerror or error}", err=True)
         raise typer.Exit(1) from None
+
+
+def _list_experiments(wanted: bool) -> None:
+    if wanted:
+        for experiment in EXPERIMENTS.values():
+            typer.echo(f"{experiment.name:<14} {experiment.title}")
+        raise typer.Exit
+
+
+@app.command("reproduce")
+def reproduce_command(
+    name: Annotated[str, typer.Argument(help="Which table or figure, or 'all'.")],
+    runs: Annotated[int | None, typer.Option(min=1, help="Seeds, where there are several.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see it run.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Folder for the results.")] = None,
+    list_: Annotated[
+        bool,
+        typer.Option("--list", callback=_list_experiments, is_eager=True, help="What there is."),
+    ] = False,
+) -> None:
+    """Reproduce a table or figure of the paper, or one of ours.
+
+    Results go to experiments/results (with --quick to experiments/results/quick) as JSON, a
+    Markdown table and a picture. What is already in the JSON file is not run again: an interrupted
+    experiment goes on where it stopped.
+
+    Example: kexpfam reproduce figure_1 --quick
+    """
+    if name != "all" and name not in EXPERIMENTS:
+        raise typer.BadParameter(f"{name!r} is not 'all' or one of: {', '.join(EXPERIMENTS)}.")
+    folder = output or Path("experiments/results") / ("quick" if quick else "")
+    for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
+        table = reproduce(experiment, Options(runs, quick), folder, Progress(True))
+        typer.echo(table.read_text("utf-8"))

@@ -11,8 +11,11 @@ with it: base densities are then plain NumPy and may come from the user.
 | ∇log q0(x)  | base_gradient | (b, d)                                  |
 | ∇²log q0(x) | base_hessian  | (b, d, d), or (d, d) where it is constant |
 | Σ_jk C_jk ∂_j∂_k ∇log q0(x) | base_bend | (b, d)          |
+| u           | directions    | (b, d), or None                         |
+| σ           | noise_scale   | ()                                      |
 
-C is the noise's covariance at scale one.
+C is the noise's covariance at scale one. Noise that is drawn rather than averaged makes noisy
+copies x_a + σu of the rows; the directions u are kept, so that sums can be differentiated by σ.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ class Block(NamedTuple):
     base_gradient: Float[np.ndarray, "b d"]
     base_hessian: Float[np.ndarray, "*b d d"]
     base_bend: Float[np.ndarray, "b d"]
+    directions: Float[np.ndarray, "b d"] | None
+    noise_scale: Float[np.ndarray, ""]
 
 
 @runtime_checkable
@@ -56,6 +61,17 @@ class Curved(Protocol):
     def hessian(self, rows: np.ndarray) -> np.ndarray: ...
 
     def bend(self, rows: np.ndarray, covariance: np.ndarray) -> np.ndarray: ...
+
+
+@runtime_checkable
+class Corrupting(Protocol):
+    """The part of a noise that blocks need."""
+
+    def covariance_shape(self, n_columns: int) -> np.ndarray: ...
+
+    def copies(
+        self, rows: np.ndarray, noise_scale: float
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]: ...
 
 
 def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
@@ -76,6 +92,8 @@ def make_block(
     base: Curved,
     covariance: Float[np.ndarray, "d d"],
     size: int,
+    directions: Float[np.ndarray, "n d"] | None = None,
+    noise_scale: float = 0.0,
 ) -> Block:
     """One padded block of `size` rows."""
     derivatives = base.gradient(rows), base.hessian(rows), base.bend(rows, covariance)
@@ -91,6 +109,8 @@ def make_block(
         base_gradient=padded(gradient, size),
         base_hessian=hessian if hessian.ndim == 2 else padded(hessian, size),
         base_bend=padded(bend, size),
+        directions=None if directions is None else padded(directions, size),
+        noise_scale=np.asarray(noise_scale, float),
     )
 
 
@@ -98,11 +118,16 @@ def iterate_blocks(
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
     base: Curved,
-    covariance: Float[np.ndarray, "d d"],
+    noise: Corrupting,
+    noise_scale: float,
     largest: int = LARGEST_BLOCK,
 ) -> Iterator[Block]:
-    """Cut rows into padded blocks."""
+    """Cut rows, or their noisy copies, into padded blocks."""
     size = block_size_for(len(rows), largest)
+    covariance = noise.covariance_shape(rows.shape[1])
     for start in range(0, len(rows), size):
         piece = slice(start, start + size)
-        yield make_block(rows[piece], weights[piece], base, covariance, size)
+        copies = list(noise.copies(rows[piece], noise_scale))
+        for copied, directions in copies:
+            shares = weights[piece] / len(copies)
+            yield make_block(copied, shares, base, covariance, size, directions, noise_scale)

@@ -13,17 +13,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import resolve
 from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
-from kexpfam.features import FourierFeatures, NystromFeatures
-from kexpfam.features.spectra import SPECTRA
+from kexpfam.features import FEATURES, SPECTRA
 from kexpfam.noise import NOISES
 from kexpfam.normalizer import NORMALIZERS
 from kexpfam.pipeline import Settings, fit_density
 from kexpfam.progress import Progress
+from kexpfam.sampling import Chains, sample_density
 from kexpfam.tuning import CRITERIA, Hyperparameters, Tuning
 
 __all__ = ["KernelExponentialFamily"]
 
-_FEATURES = {"fourier": FourierFeatures(), "nystrom": NystromFeatures()}
 _TUNINGS = {"adam": Tuning(), "folds": Tuning(n_steps=0)}
 
 
@@ -40,9 +39,11 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    basis : {"fourier", "nystrom"} or object, default="fourier"
-        The functions that f is made of: random Fourier features, or sections of the RBF kernel
-        at inducing points (``NystromFeatures(selection="kmeans++")``).
+    basis : {"fourier", "nystrom", "exact", "arc_cosine"} or object, default="fourier"
+        The functions that f is made of: random Fourier features; sections of the kernel, or
+        their derivatives, at inducing points (``NystromFeatures(functions="derivatives")``); the
+        exact solution in the kernel's Hilbert space, for small tables; arc-cosine features
+        (``ArcCosineFeatures(degree=2)``).
     n_components : int, default=512
         Number of functions. Fourier features come in cosine-sine pairs: an odd number is
         rounded up to the next even one.
@@ -53,8 +54,10 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
     base : {"mixture", "gaussian", "uniform"} or object, default="mixture"
         The base density q0: a family to fit, or any object with ``log_density(X)``,
         ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
-    noise : {"gaussian", "laplace", "uniform"}, None or object, default="gaussian"
-        The law of the noise. None is plain score matching.
+    noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"
+        The law of the noise. "auto" is Gaussian noise where the basis averages over it in closed
+        form, else none. None is plain score matching. ``MonteCarloNoise(law)`` and
+        ``TaylorNoise(law)`` average approximately, with any basis.
     noise_scale : "tuned" or float, default="tuned"
         Standard deviation of the noise.
     penalty : "tuned" or float, default="tuned"
@@ -133,7 +136,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         kernel: Any = "rbf",
         length_scale: Any = "tuned",
         base: Any = "mixture",
-        noise: Any = "gaussian",
+        noise: Any = "auto",
         noise_scale: Any = "tuned",
         penalty: Any = "tuned",
         criterion: str = "score_matching",
@@ -239,6 +242,73 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         losses = self.density_.score_matching_losses(X, metric)
         return float(np.average(losses, weights=checked_weights(sample_weight, X)))
 
+    def sample(
+        self, n_samples: int = 1, random_state: Any = None, *, method: str = "mala", **options: Any
+    ) -> Float[np.ndarray, "n d"]:
+        """Rows drawn from the fitted density, in the units of the data.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None
+        method : {"mala", "nuts"}
+            Langevin steps with acceptance, or Hamiltonian dynamics without U-turns.
+        **options
+            As in `sample_chains`.
+        """
+        return self.sample_chains(n_samples, random_state, method=method, **options).rows(n_samples)
+
+    def sample_chains(
+        self,
+        n_samples: int = 1000,
+        random_state: Any = None,
+        *,
+        method: str = "mala",
+        n_chains: int = 64,
+        n_steps: int | None = None,
+        burn_in: int | None = None,
+        step_size: float | None = None,
+        jumps: bool = True,
+        starts: Any = None,
+    ) -> Chains:
+        """Markov chains with their diagnostics: acceptance, R-hat, effective sample size.
+
+        Parameters
+        ----------
+        n_samples : int
+            Draws wanted from all chains together.
+        random_state : int, RandomState or None
+        method : {"mala", "nuts"}
+        n_chains : int
+            Chains that run side by side.
+        n_steps, burn_in : int, optional
+            Steps of each chain, burn-in included; enough for good diagnostics by default.
+        step_size : float, optional
+            In standardised units; adapted to the usual acceptance by default.
+        jumps : bool
+            Whether draws of the base density are offered too, which lets chains change modes.
+        starts : array of shape (n_chains, n_features), optional
+            Where chains start; by default draws of the base density, resampled by weight.
+
+        See Also
+        --------
+        kexpfam.sampling.sample_density
+        """
+        check_is_fitted(self)
+        return sample_density(
+            self.density_,
+            n_samples,
+            random_state,
+            method=method,
+            n_chains=n_chains,
+            n_steps=n_steps,
+            burn_in=burn_in,
+            step_size=step_size,
+            jumps=jumps,
+            starts=starts,
+            progress=Progress(self.verbose),
+        )
+
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
@@ -254,16 +324,14 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
                 f"n_components must be a positive whole number; got {self.n_components!r}."
             )
         return Settings(
-            features=resolve("basis", self.basis, _FEATURES),
+            features=resolve("basis", self.basis, FEATURES),
             n_components=int(self.n_components),
             spectrum=resolve("kernel", self.kernel, SPECTRA),
             base=resolve("base", self.base, BASES),
             noise=resolve("noise", self.noise, NOISES),
             given=Hyperparameters(
                 penalty=checked_number("penalty", self.penalty, least=0.0),
-                noise_scale=0.0
-                if self.noise is None
-                else checked_number("noise_scale", self.noise_scale, least=0.0),
+                noise_scale=checked_number("noise_scale", self.noise_scale, least=0.0),
                 length_scale=checked_length_scales(self.length_scale, n_columns),
             ),
             criterion=self.criterion,

@@ -1,23 +1,40 @@
 """Stage 4: the basis, what f is made of."""
 
-from kexpfam.features.basis import Basis, DirectMoments, QuadraticSystem
+from kexpfam.features.arc_cosine import ArcCosineBasis, ArcCosineFeatures
+from kexpfam.features.basis import Basis, DirectMoments, PointwiseBasis, QuadraticSystem
 from kexpfam.features.draws import DRAWS
+from kexpfam.features.exact import ExactFeatures
 from kexpfam.features.fourier import FourierBasis, FourierFeatures, FourierMoments
 from kexpfam.features.nystrom import NystromBasis, NystromFeatures
-from kexpfam.features.spectra import Matern, RadialBasis, RationalQuadratic, Spectrum
+from kexpfam.features.sections import SectionBasis
+from kexpfam.features.spectra import SPECTRA, Matern, RadialBasis, RationalQuadratic, Spectrum
+
+FEATURES = {
+    "fourier": FourierFeatures(),
+    "nystrom": NystromFeatures(),
+    "exact": ExactFeatures(),
+    "arc_cosine": ArcCosineFeatures(),
+}
 
 __all__ = [
     "DRAWS",
+    "FEATURES",
+    "SPECTRA",
+    "ArcCosineBasis",
+    "ArcCosineFeatures",
     "Basis",
     "DirectMoments",
+    "ExactFeatures",
     "FourierBasis",
     "FourierFeatures",
     "FourierMoments",
     "Matern",
     "NystromBasis",
     "NystromFeatures",
+    "PointwiseBasis",
     "QuadraticSystem",
     "RadialBasis",
     "RationalQuadratic",
+    "SectionBasis",
     "Spectrum",
 ]

@@ -6,10 +6,14 @@ symmetric noise is the quadratic
     J(β) = hᵀβ + ½ βᵀHβ + (λ/2) βᵀRβ.
 
 A basis knows how to evaluate f and its derivatives, how to sum up a block of rows, and how to
-turn such sums into (H, h).
+turn such sums into (H, h). A `PointwiseBasis` need only know φ: the rest follows by
+differentiation, without noise
+
+    H = mean_a ∇φ(x_a) ∇φ(x_a)ᵀ        h = mean_a Δφ(x_a) + ∇φ(x_a)·∇log q0(x_a).
 
 | symbol | name         | shape  |
 |--------|--------------|--------|
+| φ      | features     | (n, m) |
 | β      | coefficients | (m,)   |
 | H      | quadratic    | (m, m) |
 | h      | linear       | (m,)   |
@@ -18,14 +22,18 @@ turn such sums into (H, h).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from kexpfam.data.blocks import Block
-from kexpfam.noise import Noise
+from kexpfam.noise import Noise, NoNoise
 
-__all__ = ["Basis", "DirectMoments", "QuadraticSystem"]
+__all__ = ["Basis", "DirectMoments", "PointwiseBasis", "QuadraticSystem", "along", "twice_along"]
 
 
 class DirectMoments(NamedTuple):
@@ -52,8 +60,25 @@ class Basis(Protocol):
         """m."""
         ...
 
+    @property
+    def n_derivatives(self) -> float:
+        """How often the functions can be differentiated (weakly): score matching needs two."""
+        ...
+
+    def averages(self, noise: Noise) -> bool:
+        """Whether `moments` and `system` average over this noise in closed form."""
+        ...
+
     def rescaled(self, length_scale: Any) -> Basis:
         """The same basis for a kernel with other length-scales, one per column."""
+        ...
+
+    def for_batch(self, rows: Array) -> Basis:
+        """The basis that a mini-batch of tuning is fitted with: itself, if it has a fixed size."""
+        ...
+
+    def features(self, rows: Array) -> Array:
+        """φ at each row."""
         ...
 
     def values(self, coefficients: Array, rows: Array) -> Array:
@@ -84,3 +109,82 @@ class Basis(Protocol):
     def penalty_matrix(self) -> Any:
         """R, or None for the identity."""
         ...
+
+
+def along(
+    function: Callable[[Array], Any], rows: Float[Any, "n d"], direction: Float[Any, " d"]
+) -> tuple[Any, Any]:
+    """A function of rows and its derivative along one direction, row by row."""
+    return jax.jvp(function, (rows,), (jnp.broadcast_to(direction, rows.shape),))
+
+
+def twice_along(
+    function: Callable[[Array], Any], rows: Float[Any, "n d"], direction: Float[Any, " d"]
+) -> tuple[Any, Any, Any]:
+    """A function of rows with its first and second derivative along one direction."""
+    (value, first), (_, second) = along(lambda x: along(function, x, direction), rows, direction)
+    return value, first, second
+
+
+class PointwiseBasis:
+    """A basis known by its `features`; derivatives and noise-free sums follow from them."""
+
+    def features(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
+        raise NotImplementedError
+
+    @property
+    def n_derivatives(self) -> float:
+        return math.inf
+
+    @property
+    def moments_follow_noise(self) -> bool:
+        return False
+
+    def averages(self, noise: Noise) -> bool:
+        return isinstance(noise, NoNoise)
+
+    def for_batch(self, rows: Float[Any, "n d"]) -> PointwiseBasis:
+        return self
+
+    def penalty_matrix(self) -> Any:
+        return None
+
+    def values(self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]) -> Float[Array, " n"]:
+        return self.features(rows) @ coefficients
+
+    def gradient(
+        self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]
+    ) -> Float[Array, "n d"]:
+        def partial(direction: Array) -> Array:
+            return along(lambda x: self.values(coefficients, x), rows, direction)[1]
+
+        return jax.lax.map(partial, jnp.eye(rows.shape[1])).T
+
+    def laplacian(
+        self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"], metric: Float[Any, " d"]
+    ) -> Float[Array, " n"]:
+        def curvature(direction: Array) -> Array:
+            return twice_along(lambda x: self.values(coefficients, x), rows, direction)[2]
+
+        return metric @ jax.lax.map(curvature, jnp.eye(rows.shape[1]))
+
+    def moments(self, block: Block, noise: Noise, noise_scale: Any) -> DirectMoments:
+        # Column by column: an array of all derivatives, (n, m, d), is never held.
+        def one_column(sums: Any, column: Any) -> Any:
+            direction, base_slope = column
+            _, slope, curvature = twice_along(self.features, block.rows, direction)
+            quadratic, linear = sums
+            weighted = slope * block.weights[:, None]
+            linear += block.weights @ curvature + (block.weights * base_slope) @ slope
+            return (quadratic + weighted.T @ slope, linear), None
+
+        directions = jnp.eye(block.rows.shape[1])
+        count = jax.eval_shape(self.features, block.rows).shape[1]
+        start = jnp.zeros((count, count)), jnp.zeros(count)
+        (quadratic, linear), _ = jax.lax.scan(
+            one_column, start, (directions, jnp.asarray(block.base_gradient).T)
+        )
+        return DirectMoments(block.weights.sum(), quadratic, linear)
+
+    def system(self, moments: DirectMoments, noise: Noise, noise_scale: Any) -> QuadraticSystem:
+        return QuadraticSystem(moments.quadratic / moments.weight, moments.linear / moments.weight)

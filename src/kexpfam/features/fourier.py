@@ -32,6 +32,7 @@ s0 = ∇log q0 is affine, else up to fourth order in the noise scale σ.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -71,11 +72,18 @@ class FourierBasis:
     phases: Float[Any, " q"]
     amplitudes: Float[Any, " q"]
     paired: bool = field(default=True, metadata={"static": True})
+    n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
 
     @property
     def n_features(self) -> int:
         return len(self.phases) * (2 if self.paired else 1)
+
+    def averages(self, noise: Noise) -> bool:
+        return True
+
+    def for_batch(self, rows: Float[Any, "n d"]) -> FourierBasis:
+        return self
 
     def rescaled(self, length_scale: Any) -> FourierBasis:
         return replace(self, frequencies=self.frequencies / length_scale)
@@ -96,6 +104,11 @@ class FourierBasis:
             return self.amplitudes * coefficients, jnp.zeros_like(coefficients)
         cosine, sine = jnp.split(coefficients, 2)
         return self.amplitudes * cosine, self.amplitudes * sine
+
+    def features(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
+        cos, sin = self._trigonometry(rows)
+        parts = (cos, sin) if self.paired else (cos,)
+        return jnp.concatenate([self.amplitudes[:, None] * part for part in parts]).T
 
     def values(self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]) -> Float[Array, " n"]:
         (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)

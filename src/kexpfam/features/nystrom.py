@@ -1,8 +1,12 @@
-"""Nyström basis: sections k(·, z_j) of the RBF kernel at inducing points, with analytic noise.
+"""Nyström: kernel sections, or their derivatives, at inducing points.
 
-The "lite" basis of Sutherland et al. (2018), and the paper's Nyström appendix with its sign
-corrected: f = Σ_j β_j k(·, z_j), penalised by its RKHS norm, R = k(Z, Z). For Gaussian noise of
-variance s_i² in column i all expectations are Gaussian integrals. With p_j = x − z_j,
+`NystromFeatures` chooses points and functions: k(·, z_j), the "lite" basis of Sutherland et al.
+(2018), or derivatives ∂_i k(z_j, ·), all components or a random subset; f is penalised by its
+RKHS norm. For any kernel they are functionals of `kexpfam.features.sections`.
+
+Sections k(·, z_j) of the RBF kernel have a basis of their own here, because Gaussian noise of
+variance s_i² in column i can be averaged over in closed form (the paper's Nyström appendix, with
+its sign corrected): all expectations are Gaussian integrals. With p_j = x − z_j,
 
     A_i = 1/(1 + 2s_i²/ℓ_i²)      E_j = exp(−½ Σ_i A_i p_ji²/ℓ_i²)       P_j = A p_j/ℓ²
     H_jl = mean C_jl E_j E_l [¼|P_j + P_l|² + Σ_i s_i²A_i/ℓ_i⁴ − ¼ Σ_i (z_ji − z_li)²/ℓ_i⁴]
@@ -13,7 +17,8 @@ variance s_i² in column i all expectations are Gaussian integrals. With p_j = x
                         − (B_i p_ji (ŝ_i + Σ_k J_ik (B_k − 1) p_jk) + J_ii s_i² B_i)/ℓ_i²]
 
 where ŝ and J are the base's gradient (with its bend) and Hessian at the row. Without noise
-A = B = 1. Unlike Fourier moments these sums depend on the noise: one pass for each scale.
+A = B = 1, and R = k(Z, Z). Unlike Fourier moments these sums depend on the noise: one pass for
+each scale.
 
 | symbol | name         | shape  |
 |--------|--------------|--------|
@@ -23,8 +28,9 @@ A = B = 1. Unlike Fourier moments these sums depend on the noise: one pass for e
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -34,48 +40,49 @@ from sklearn.cluster import kmeans_plusplus
 
 from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
-from kexpfam.features.basis import DirectMoments, QuadraticSystem
+from kexpfam.features.basis import DirectMoments, PointwiseBasis
+from kexpfam.features.sections import JITTER, SectionBasis
 from kexpfam.features.spectra import RadialBasis, Spectrum
 from kexpfam.noise import GaussianNoise, Noise
 
 __all__ = ["NystromBasis", "NystromFeatures"]
 
-# The Gram matrix of close points is singular in float64; this much is added to its diagonal.
-_JITTER = 1e-7
-
 
 @register_dataclass
 @dataclass(frozen=True)
-class NystromBasis:
+class NystromBasis(PointwiseBasis):
     """Sections of the RBF kernel at `points`."""
 
     points: Float[Any, "m d"]
     length_scale: Float[Any, " d"]
-    moments_follow_noise: ClassVar[bool] = True
 
     @property
     def n_features(self) -> int:
         return len(self.points)
+
+    @property
+    def moments_follow_noise(self) -> bool:
+        return True
+
+    def averages(self, noise: Noise) -> bool:
+        return isinstance(noise, GaussianNoise) and np.ndim(noise.covariance) < 2
 
     def rescaled(self, length_scale: Any) -> NystromBasis:
         return replace(self, length_scale=self.length_scale * length_scale)
 
     def penalty_matrix(self) -> Float[Array, "m m"]:
         squares = _squared_distances(self.points, self.points, self.length_scale**-2.0)
-        return jnp.exp(-squares / 2) + _JITTER * jnp.eye(len(self.points))
+        return jnp.exp(-squares / 2) + JITTER * jnp.eye(len(self.points))
 
     # -- evaluation -----------------------------------------------------------------------
 
-    def _sections(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
+    def features(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
         return jnp.exp(-_squared_distances(rows, self.points, self.length_scale**-2.0) / 2)
-
-    def values(self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]) -> Float[Array, " n"]:
-        return self._sections(rows) @ coefficients
 
     def gradient(
         self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]
     ) -> Float[Array, "n d"]:
-        weighted = self._sections(rows) * coefficients
+        weighted = self.features(rows) * coefficients
         pulled = weighted @ self.points - weighted.sum(axis=1, keepdims=True) * rows
         return pulled / self.length_scale**2
 
@@ -84,7 +91,7 @@ class NystromBasis:
     ) -> Float[Array, " n"]:
         squares = _squared_distances(rows, self.points, metric * self.length_scale**-4.0)
         trace = (metric * self.length_scale**-2.0).sum()
-        return (self._sections(rows) * (squares - trace)) @ coefficients
+        return (self.features(rows) * (squares - trace)) @ coefficients
 
     # -- the sums over rows ---------------------------------------------------------------
 
@@ -130,52 +137,64 @@ class NystromBasis:
         )[:, None]
         return envelope * (own - pull)
 
-    # -- the quadratic objective ----------------------------------------------------------
-
-    def system(self, moments: DirectMoments, noise: Noise, noise_scale: Any) -> QuadraticSystem:
-        return QuadraticSystem(moments.quadratic / moments.weight, moments.linear / moments.weight)
-
 
 def _squared_distances(
     first: Float[Any, "n d"], second: Float[Any, "m d"], weights: Float[Any, " d"]
 ) -> Float[Array, "n m"]:
-    """Σ_i weights_i (first_ai − second_ji)², from one matrix product."""
+    """Σ_i weights_i (first_ai − second_ji)², from one matrix product.
+
+    Where points meet, rounding may leave −1e-16. A maximum with zero would have the wrong
+    derivatives there, and every use is smooth in the distance.
+    """
     products = (first * weights) @ second.T
     lengths = (first**2 @ weights)[:, None] + second**2 @ weights
-    return jnp.maximum(lengths - 2 * products, 0.0)
+    return lengths - 2 * products
 
 
 def _unit_variances(noise: Noise, n_columns: int) -> Float[Array, " d"]:
-    """The variances of Gaussian noise at scale one; other laws have no closed form here."""
+    """The variances of Gaussian noise at scale one."""
     covariance: Any = getattr(noise, "covariance", None)
-    if not isinstance(noise, GaussianNoise) or np.ndim(covariance) == 2:
-        raise ValueError(
-            "A Nyström basis averages Gaussian noise with a variance per column in closed form; "
-            f"got {noise!r}. Take noise='gaussian' or noise=None, or basis='fourier', which takes "
-            "any symmetric law."
-        )
     return jnp.ones(n_columns) if covariance is None else jnp.asarray(covariance)
 
 
 @dataclass(frozen=True)
 class NystromFeatures:
-    """How to choose inducing points.
+    """How to choose inducing points and the functions there.
 
     Parameters
     ----------
     selection : {"random", "kmeans++"}
         Rows drawn at random, or spread out by the seeding of k-means.
+    functions : {"values", "derivatives"}
+        Sections k(·, z), which average Gaussian noise in closed form for the RBF kernel, or
+        derivatives ∂_i k(z, ·).
+    components_per_point : int, optional
+        Of derivatives: how many components, drawn at random for each point; all by default.
 
     Notes
     -----
-    Distinct rows serve as points; where there are fewer than asked for, all of them do.
+    `n_components` counts functions; there are as many points as give at least so many. Distinct
+    rows serve as points; where there are fewer than asked for, all of them do, with a warning.
     """
 
     selection: str = "random"
+    functions: str = "values"
+    components_per_point: int | None = None
 
     def __post_init__(self) -> None:
         if self.selection not in ("random", "kmeans++"):
             raise ValueError(f"selection must be 'random' or 'kmeans++'; got {self.selection!r}.")
+        if self.functions not in ("values", "derivatives"):
+            raise ValueError(
+                f"functions must be 'values' or 'derivatives'; got {self.functions!r}."
+            )
+        if self.components_per_point is not None and (
+            self.functions == "values" or self.components_per_point < 1
+        ):
+            raise ValueError(
+                "components_per_point must be at least 1 and goes with functions='derivatives'; "
+                f"got {self.components_per_point} with functions={self.functions!r}."
+            )
 
     def build(
         self,
@@ -183,15 +202,38 @@ class NystromFeatures:
         sketch: Sketch,
         spectrum: Spectrum,
         generator: np.random.Generator,
-    ) -> NystromBasis:
-        """Choose points for unit length-scales."""
-        if not isinstance(spectrum, RadialBasis):
-            raise ValueError(f"basis='nystrom' works with kernel='rbf'; got {spectrum!r}.")
-        # The sketch is in the order of a hash: its first rows are a random sample.
-        points = sketch.rows[:n_components]
-        if self.selection == "kmeans++" and n_components < len(sketch.rows):
+    ) -> NystromBasis | SectionBasis:
+        """Choose points and functions for unit length-scales."""
+        n_columns = sketch.rows.shape[1]
+        unit = np.ones(n_columns)
+        if self.functions == "values":
+            points = self._points(n_components, sketch, generator)
+            if isinstance(spectrum, RadialBasis):
+                return NystromBasis(points, unit)
+            return SectionBasis(points, unit, np.arange(len(points)), spectrum, ("value",))
+        per_point = min(self.components_per_point or n_columns, n_columns)
+        points = self._points(-(-n_components // per_point), sketch, generator)
+        chosen = [generator.permutation(n_columns)[:per_point] for _ in points]
+        if per_point == n_columns:
+            chosen = [np.arange(n_columns)] * len(points)
+        selected = (np.arange(len(points))[:, None] * n_columns + np.array(chosen)).ravel()
+        return SectionBasis(points, unit, selected, spectrum, ("gradient",))
+
+    def _points(
+        self, count: int, sketch: Sketch, generator: np.random.Generator
+    ) -> Float[np.ndarray, "p d"]:
+        if count > len(sketch.rows):
+            warnings.warn(
+                f"{count} inducing points were asked for, but there are only {len(sketch.rows)} "
+                "distinct rows to choose from: all of them serve. Lower n_components to silence "
+                "this.",
+                stacklevel=2,
+            )
+        if self.selection == "kmeans++" and count < len(sketch.rows):
             seed = int(generator.integers(2**31))
             points, _ = kmeans_plusplus(
-                sketch.rows, n_components, sample_weight=sketch.weights, random_state=seed
+                sketch.rows, count, sample_weight=sketch.weights, random_state=seed
             )
-        return NystromBasis(points, np.ones(points.shape[1]))
+            return points
+        # The sketch is in the order of a hash: its first rows are a random sample.
+        return sketch.rows[:count]

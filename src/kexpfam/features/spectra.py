@@ -8,16 +8,26 @@ positive multiplier t that depends on the kernel,
     Matérn-ν            Student-t with 2ν degrees         t² = 2ν / χ²(2ν)
     rational quadratic  (1 + r²/2α)^(−α)                  t² ~ Gamma(α, rate α)
 
-for unit length-scales; other length-scales divide w column by column.
+for unit length-scales; other length-scales divide w column by column. The same kernels as
+functions of the squared distance s = r² (`profile`) serve the bases made of kernel sections. For
+half-integer ν the Matérn profile is an exponential times a polynomial; with z = √(2νs),
+
+    B_ν(z²) = z^ν K_ν(z)        dB_ν/d(z²) = −½ B_{ν−1}(z²)
+
+so its derivatives are profiles of the same family.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from scipy import stats
 
 __all__ = ["SPECTRA", "Matern", "RadialBasis", "RationalQuadratic", "Spectrum"]
@@ -31,13 +41,52 @@ class Spectrum(Protocol):
         """The multiplier t at the given quantiles of its law."""
         ...
 
+    @property
+    def n_derivatives(self) -> float:
+        """How many derivatives the kernel has at zero distance."""
+        ...
+
+    def profile(self, squares: Float[Any, "*shape"]) -> Float[Array, "*shape"]:
+        """The kernel as a function of the squared distance."""
+        ...
+
 
 @dataclass(frozen=True)
 class RadialBasis:
     """The Gaussian kernel exp(−r²/2)."""
 
+    @property
+    def n_derivatives(self) -> float:
+        return math.inf
+
     def multipliers(self, uniforms: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
         return np.ones_like(uniforms)
+
+    def profile(self, squares: Float[Any, "*shape"]) -> Float[Array, "*shape"]:
+        return jnp.exp(-squares / 2)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _bessel_profile(order: int, squares: Array) -> Array:
+    """z^ν K_ν(z) √(2/π) with ν = order + ½ and z² = squares; finite at zero for order ≥ 0.
+
+    Below zero order it diverges at zero, where it only ever meets factors that are zero: the
+    distance is kept from falling to where the product would not be a number.
+    """
+    z = jnp.sqrt(jnp.maximum(squares, 1e-20))
+    size = order if order >= 0 else -order - 1
+    terms = [
+        math.factorial(size + k) / (math.factorial(k) * math.factorial(size - k) * 2**k)
+        for k in range(size + 1)
+    ]
+    polynomial = sum(term * z ** (size - k) for k, term in enumerate(terms))
+    return jnp.exp(-z) * polynomial * (1.0 if order >= 0 else z ** (2 * order + 1))
+
+
+@_bessel_profile.defjvp
+def _bessel_slope(order: int, primals: Any, tangents: Any) -> Any:
+    (squares,), (change,) = primals, tangents
+    return _bessel_profile(order, squares), -_bessel_profile(order - 1, squares) / 2 * change
 
 
 @dataclass(frozen=True)
@@ -60,6 +109,20 @@ class Matern:
     def multipliers(self, uniforms: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
         return np.sqrt(2 * self.nu / stats.chi2.ppf(uniforms, 2 * self.nu))
 
+    @property
+    def n_derivatives(self) -> float:
+        return float(math.ceil(2 * self.nu) - 1)
+
+    def profile(self, squares: Float[Any, "*shape"]) -> Float[Array, "*shape"]:
+        order = self.nu - 0.5
+        if order != int(order):
+            raise ValueError(
+                "Kernel sections of a Matérn kernel are written out for half-integer nu (2.5, 3.5, "
+                f"…); got nu={self.nu:g}. Take one of these, or basis='fourier'."
+            )
+        double = math.factorial(2 * int(order)) / (2 ** int(order) * math.factorial(int(order)))
+        return _bessel_profile(int(order), 2 * self.nu * squares) / double
+
 
 @dataclass(frozen=True)
 class RationalQuadratic:
@@ -73,6 +136,13 @@ class RationalQuadratic:
 
     def multipliers(self, uniforms: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
         return np.sqrt(stats.gamma.ppf(uniforms, self.alpha) / self.alpha)
+
+    @property
+    def n_derivatives(self) -> float:
+        return math.inf
+
+    def profile(self, squares: Float[Any, "*shape"]) -> Float[Array, "*shape"]:
+        return (1 + squares / (2 * self.alpha)) ** -self.alpha
 
 
 SPECTRA: dict[str, Spectrum] = {

@@ -2,5 +2,6 @@
 
 from kexpfam.metrics.fisher import fisher_divergence
 from kexpfam.metrics.peers import cross_validated_kernel_density
+from kexpfam.metrics.wasserstein import wasserstein_distance
 
-__all__ = ["cross_validated_kernel_density", "fisher_divergence"]
+__all__ = ["cross_validated_kernel_density", "fisher_divergence", "wasserstein_distance"]

@@ -27,7 +27,7 @@ __all__ = ["MomentSource", "block_moments"]
 @compiled
 def block_moments(basis: Any, block: Block, noise: Noise, noise_scale: Any) -> Any:
     """The moments of one block of rows."""
-    return basis.moments(block, noise, noise_scale)
+    return noise.moments(basis, block, noise_scale)
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,26 @@ class MomentSource:
 
     def at(self, noise_scale: float) -> dict[int, Any]:
         """Moments by fold number, fit for a system at this noise scale."""
-        return self._pass(noise_scale) if self.basis.moments_follow_noise else self._for_every_scale
+        if self.noise.moments_follow_scale(self.basis):
+            return self._pass(noise_scale)
+        return self._for_every_scale
 
     @cached_property
     def _for_every_scale(self) -> dict[int, Any]:
         return self._pass(0.0)
 
     def _pass(self, noise_scale: float) -> dict[int, Any]:
-        covariance = self.noise.covariance_shape(self.rows.shape[1])
         folds = np.zeros(len(self.rows), int) if self.folds is None else self.folds
         collected = {}
         for number in np.unique(folds[self.weights > 0]):
             members = np.flatnonzero((folds == number) & (self.weights > 0))
             blocks = iterate_blocks(
-                self.rows[members], self.weights[members], self.base, covariance, self.block_size
+                self.rows[members],
+                self.weights[members],
+                self.base,
+                self.noise,
+                noise_scale,
+                self.block_size,
             )
             collected[int(number)] = total_moments(
                 block_moments(self.basis, block, self.noise, noise_scale) for block in blocks

@@ -18,7 +18,7 @@ multiplier). A scale of zero is no noise: ψ = 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,15 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-__all__ = ["CharacteristicNoise", "GaussianNoise", "LaplaceNoise", "Noise", "UniformNoise"]
+__all__ = [
+    "AutomaticNoise",
+    "CharacteristicNoise",
+    "GaussianNoise",
+    "LaplaceNoise",
+    "NoNoise",
+    "Noise",
+    "UniformNoise",
+]
 
 Scale = Any  # a float or a traced scalar
 
@@ -67,6 +75,37 @@ class Noise:
             )
 
         return against(-1.0), against(1.0)
+
+    # -- how the noise enters the sums over rows: in closed form, unless a treatment says else ---
+
+    def settled_for(self, basis: Any) -> Noise:
+        """The noise to fit this basis with; an error where that cannot be done."""
+        if not basis.averages(self):
+            raise ValueError(
+                f"{type(basis).__name__} does not average over {self!r} in closed form. Take "
+                "noise=None (plain score matching) or noise='auto'; or draw the noise, "
+                "noise=MonteCarloNoise(law); or expand it for small scales, "
+                "noise=TaylorNoise(law); or take basis='fourier', which averages any symmetric law."
+            )
+        return self
+
+    def copies(
+        self, rows: Float[np.ndarray, "n d"], noise_scale: float
+    ) -> Iterator[tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"] | None]]:
+        """Noisy copies of rows with the directions they moved in; rows as they are, once."""
+        yield rows, None
+
+    def moments_follow_scale(self, basis: Any) -> bool:
+        """Whether sums over rows hold for one noise scale only."""
+        return basis.moments_follow_noise
+
+    def moments(self, basis: Any, block: Any, noise_scale: Scale) -> Any:
+        """Sums over a block's rows."""
+        return basis.moments(block, self, noise_scale)
+
+    def system(self, basis: Any, moments: Any, noise_scale: Scale) -> Any:
+        """H and h under the noise, from the sums."""
+        return basis.system(moments, self, noise_scale)
 
 
 @register_dataclass
@@ -117,6 +156,29 @@ class GaussianNoise(Noise):
             covariance = np.asarray(self.covariance, float)
             root = np.linalg.cholesky(np.diag(covariance) if covariance.ndim == 1 else covariance)
         return scale * generator.standard_normal((n_samples, n_columns)) @ root.T
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class NoNoise(GaussianNoise):
+    """Plain score matching: Gaussian noise whose scale is always zero."""
+
+    def settled_for(self, basis: Any) -> Noise:
+        if not basis.averages(self):
+            raise ValueError(
+                f"Plain score matching needs functions with two derivatives; {basis!r} has "
+                f"{basis.n_derivatives:g}. Take noise='gaussian', or a smoother basis."
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class AutomaticNoise(Noise):
+    """Gaussian noise where the basis averages over it in closed form, else none."""
+
+    def settled_for(self, basis: Any) -> Noise:
+        gaussian = GaussianNoise()
+        return gaussian if basis.averages(gaussian) else NoNoise()
 
 
 @register_dataclass

@@ -1,6 +1,7 @@
 """The whole ridge path from one eigendecomposition.
 
 With H U = R U diag(μ) and UᵀRU = I:  β(λ) = −U (Uᵀh / (μ + λ)), O(m²) for each λ after O(m³) once.
+U comes from the eigenvectors of the whitened system.
 
 | symbol | name        | shape  |
 |--------|-------------|--------|
@@ -18,6 +19,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh
 
 from kexpfam.features import QuadraticSystem
+from kexpfam.solve.ridge import unwhiten, whiten
 
 __all__ = ["RidgePath", "ridge_path"]
 
@@ -39,9 +41,8 @@ def ridge_path(
     system: QuadraticSystem, penalty_matrix: Float[np.ndarray, "m m"] | None = None
 ) -> RidgePath:
     """Decompose a system once for all penalties."""
-    if penalty_matrix is None:
-        eigenvalues, vectors = eigh(system.quadratic, driver="evd")
-    else:
-        eigenvalues, vectors = eigh(system.quadratic, penalty_matrix, driver="gvd")
+    inner, root = whiten(system, penalty_matrix)
+    eigenvalues, vectors = eigh(inner.quadratic, driver="evd")
     # H is positive semi-definite; what falls below zero is rounding.
-    return RidgePath(np.maximum(eigenvalues, 0.0), vectors, vectors.T @ system.linear)
+    projected = vectors.T @ inner.linear
+    return RidgePath(np.maximum(eigenvalues, 0.0), unwhiten(root, vectors), projected)

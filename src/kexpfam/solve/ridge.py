@@ -1,8 +1,9 @@
 """The minimiser of hᵀβ + ½βᵀHβ + (λ/2)βᵀRβ:  β = −(H + λR)⁻¹ h.
 
-By Cholesky, with the reciprocal condition number looked at: an indefinite or nearly singular
-system gives an error and never a vector of noise. (The paper's equivalent form
-(1/λ)(H+nλI)⁻¹Hh − (1/λ)h cancels catastrophically for small λ.)
+In whitened coordinates (see `kexpfam.solve.whiten`) by Cholesky, with the reciprocal condition
+number looked at: an indefinite or nearly singular system gives an error and never a vector of
+noise. (The paper's equivalent form (1/λ)(H+nλI)⁻¹Hh − (1/λ)h cancels catastrophically for
+small λ.)
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kexpfam.exceptions import SingularSystemError
 from kexpfam.features import QuadraticSystem
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
+from kexpfam.solve.whiten import unwhitened, whitened
 
 __all__ = ["penalty_matrix_of", "solve_ridge", "system_at"]
 
@@ -24,13 +26,17 @@ __all__ = ["penalty_matrix_of", "solve_ridge", "system_at"]
 @compiled
 def system_at(basis: Any, moments: Any, noise: Noise, noise_scale: Any) -> QuadraticSystem:
     """H and h at a noise scale, from moments alone."""
-    return basis.system(moments, noise, noise_scale)
+    return noise.system(basis, moments, noise_scale)
 
 
 @compiled
 def penalty_matrix_of(basis: Any) -> Any:
     """R of a basis, or None for the identity."""
     return basis.penalty_matrix()
+
+
+whiten = compiled(whitened)
+unwhiten = compiled(unwhitened)
 
 
 def solve_ridge(
@@ -41,11 +47,9 @@ def solve_ridge(
     """β for one penalty; an infinite penalty gives zeros, i.e. the base density."""
     if np.isinf(penalty):
         return np.zeros(len(system.linear))
-    matrix = np.array(system.quadratic)
-    if penalty_matrix is None:
-        matrix[np.diag_indices_from(matrix)] += penalty
-    else:
-        matrix += penalty * penalty_matrix
+    inner, root = whiten(system, penalty_matrix)
+    matrix = np.array(inner.quadratic)
+    matrix[np.diag_indices_from(matrix)] += penalty
     size = float(np.abs(matrix).sum(axis=0).max())
     if not np.isfinite(size):
         raise SingularSystemError(
@@ -60,4 +64,4 @@ def solve_ridge(
             f"and {len(matrix)} features (reciprocal condition number {condition:.1e}). Take a "
             f"larger penalty, say {max(1e-12, 1e-13 * size):.0e} or more, or fewer components."
         )
-    return -cho_solve((factor, True), system.linear)
+    return unwhiten(root, -cho_solve((factor, True), inner.linear))

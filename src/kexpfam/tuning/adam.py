@@ -31,6 +31,7 @@ from kexpfam.features import Basis
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
+from kexpfam.solve import unwhitened, whitened
 from kexpfam.tuning.criteria import CRITERIA
 from kexpfam.tuning.settings import Hyperparameters, Tuned, Tuning
 
@@ -61,14 +62,12 @@ def held_out_loss(
 ) -> Any:
     """The criterion on `held_out` of the model solved on `train`: a function of θ."""
     values = {**fixed, **{name: jnp.exp(value) for name, value in theta.items()}}
-    basis = basis.rescaled(values["length_scale"])
-    system = basis.system(
-        basis.moments(train, noise, values["noise_scale"]), noise, values["noise_scale"]
-    )
-    penalty_matrix = basis.penalty_matrix()
-    penalty_matrix = jnp.eye(len(system.linear)) if penalty_matrix is None else penalty_matrix
-    factor = cho_factor(system.quadratic + values["penalty"] * penalty_matrix)
-    coefficients = -cho_solve(factor, system.linear)
+    basis = basis.for_batch(train.rows).rescaled(values["length_scale"])
+    moments = noise.moments(basis, train, values["noise_scale"])
+    system = noise.system(basis, moments, values["noise_scale"])
+    inner, root = whitened(system, basis.penalty_matrix())
+    factor = cho_factor(inner.quadratic + values["penalty"] * jnp.eye(len(inner.linear)))
+    coefficients = unwhitened(root, -cho_solve(factor, inner.linear))
     return CRITERIA[criterion](basis, coefficients, held_out, draws)
 
 
@@ -126,7 +125,10 @@ def tune(
     history: list[dict[str, Any]] = []
     trace = []
     for number in progress.track(range(settings.n_steps), "tuning"):
-        train, held_out = _mini_batches(problem, int(salts[number]), settings.batch_size)
+        noise_scale = {**fixed, **{k: np.exp(v) for k, v in theta.items()}}["noise_scale"]
+        train, held_out = _mini_batches(
+            problem, int(salts[number]), settings.batch_size, float(noise_scale)
+        )
         theta, state, loss = _step(
             theta, state, fixed, (lower, upper), settings.learning_rate,
             problem.basis, problem.noise, train, held_out, problem.draws, problem.criterion,
@@ -147,19 +149,35 @@ def tune(
     return given.filled(start._replace(**mean)), history
 
 
-def _mini_batches(problem: TuningProblem, salt: int, size: int) -> tuple[Block, Block]:
-    """Two disjoint mini-batches: rows choose their side anew at every step."""
+def _mini_batches(
+    problem: TuningProblem, salt: int, size: int, noise_scale: float
+) -> tuple[Block, Block]:
+    """Two disjoint mini-batches: rows choose their side anew at every step.
+
+    The first is noisy where the noise is drawn; the second never is.
+    """
     numbers = uniform_numbers(problem.sketch.keys, salt)
     side = numbers < np.median(numbers)
     size = block_size_for((len(side) + 1) // 2, largest=size)
-    return _batch(problem, side, size), _batch(problem, ~side, size)
+    return _batch(problem, side, size, noise_scale), _batch(problem, ~side, size, 0.0)
 
 
-def _batch(problem: TuningProblem, members: Bool[np.ndarray, " k"], size: int) -> Block:
+def _batch(
+    problem: TuningProblem, members: Bool[np.ndarray, " k"], size: int, noise_scale: float
+) -> Block:
     """All members, or `size` of them spread evenly over their total weight."""
     rows, weights = problem.sketch.rows[members], problem.sketch.weights[members]
     if len(rows) > size:
         shares = np.cumsum(weights) / weights.sum()
         chosen = np.searchsorted(shares, (np.arange(size) + 0.5) / size)
         rows, weights = rows[chosen], np.ones(size)
-    return make_block(rows, weights, problem.base, problem.covariance, size)
+    copies = list(problem.noise.copies(rows, noise_scale))
+    return make_block(
+        np.concatenate([copied for copied, _ in copies]),
+        np.tile(weights / len(copies), len(copies)),
+        problem.base,
+        problem.covariance,
+        size * len(copies),
+        None if copies[0][1] is None else np.concatenate([moved for _, moved in copies]),
+        noise_scale,
+    )

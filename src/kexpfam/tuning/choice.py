@@ -36,6 +36,7 @@ def choose(surface: LossSurface, criterion: str) -> Choice:
     """The best admissible setting of a surface."""
     admissible = _admissible(surface)
     figures = surface.losses if criterion == "score_matching" else -surface.gains
+    admissible &= np.isfinite(figures)
     row, column = np.unravel_index(np.argmin(np.where(admissible, figures, np.inf)), figures.shape)
     noise_scale = float(surface.noise_scales[row])
     if not admissible.any():
@@ -45,7 +46,8 @@ def choose(surface: LossSurface, criterion: str) -> Choice:
 
 def _admissible(surface: LossSurface) -> Bool[np.ndarray, "s l"]:
     """No worse than the base on either figure, and not clearly below the best likelihood."""
-    sound = (surface.losses < 0) & (surface.gains > -np.minimum(surface.gain_errors, EXCUSED_LOSS))
+    excused = np.minimum(surface.gain_errors, EXCUSED_LOSS)
+    sound = ~(surface.losses >= 0) & (surface.gains > -excused)
     if not sound.any():
         return sound
     best = np.unravel_index(np.argmax(np.where(sound, surface.gains, -np.inf)), sound.shape)

@@ -12,7 +12,7 @@ on the sketch's rows of that fold.
 |--------------|-----------|---------------------|
 | noise_scales | (s,)      |                     |
 | penalties    | (l,)      |                     |
-| losses       | (s, l)    | 0; lower is better  |
+| losses       | (s, l)    | 0; lower is better; NaN if the basis lacks two derivatives |
 | gains        | (s, l)    | 0; higher is better |
 | gain_errors  | (s, l)    | 0; of log Z, by its draws |
 | fold_losses, fold_gains | (k, s, l) |          |
@@ -88,6 +88,8 @@ def loss_surface(
         quadratic, linear = system_at(basis, moments, noise, 0.0)
         curved = np.einsum("mc,mc->c", columns, quadratic @ columns)
         losses = linear @ columns + curved / 2
+        if basis.n_derivatives < 2:
+            losses = np.full_like(losses, np.nan)
         figures.append([losses, *_gains(basis, columns, held_out, number)])
     weights = np.array([float(moments.weight) for moments in noise_free.values()])
     by_fold = np.reshape(figures, (len(weights), 3, len(noise_scales), len(penalties)))
