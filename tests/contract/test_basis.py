@@ -30,6 +30,7 @@ from kexpfam.features import FEATURES, Basis
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.moments import MomentSource, add_moments, block_moments, total_moments
 from kexpfam.noise import AutomaticNoise, GaussianNoise, NoNoise
+from kexpfam.precision import compiled
 from kexpfam.solve import penalty_matrix_of, system_at
 
 FAMILIES = {
@@ -91,15 +92,22 @@ def test_gradient_and_laplacian_are_derivatives_of_the_values(unit_basis, two_cl
     def value(x):
         return (basis.features(x[None]) @ jnp.asarray(weights))[0]
 
-    with jax.enable_x64(True):
-        coefficients, rows = jnp.asarray(weights), jnp.asarray(rows)
-        values = jax.vmap(value)(rows)
-        gradient = jax.vmap(jax.grad(value))(rows)
+    @compiled
+    def by_autodiff(rows):
         curvature = jax.vmap(lambda x: jnp.diagonal(jax.hessian(value)(x)))(rows)
-        np.testing.assert_allclose(basis.values(coefficients, rows), values, atol=1e-10)
-        np.testing.assert_allclose(basis.gradient(coefficients, rows), gradient, atol=1e-10)
-        laplacian = basis.laplacian(coefficients, rows, metric)
-    np.testing.assert_allclose(laplacian, np.asarray(curvature) @ metric, atol=1e-10)
+        return jax.vmap(value)(rows), jax.vmap(jax.grad(value))(rows), curvature @ metric
+
+    @compiled
+    def by_the_basis(basis, coefficients, rows):
+        return (
+            basis.values(coefficients, rows),
+            basis.gradient(coefficients, rows),
+            basis.laplacian(coefficients, rows, metric),
+        )
+
+    pairs = zip(by_the_basis(basis, weights, rows), by_autodiff(rows), strict=True)
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_length_scales_stretch_the_rows(unit_basis, two_clusters, generator):

@@ -18,12 +18,12 @@ __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
 60 rows of the mixture of Gaussians, standardised, Gaussian base, plain score matching with an RBF
-kernel of length-scale 1 and a fixed penalty λ. *error* is the root mean square over 1000 fresh rows
-and eight draws of the frequencies of f_m − f, with f the exact solution in the RKHS. *paper's
-draws* are independent with random phases, for which Theorem 1 is stated; *ours* are orthogonal
-cosine-sine pairs. The bounds are the square roots of Theorem 1's right-hand side as printed
-(δ = 0.05) and with the constants that its proof yields (see `kexpfam.bounds`). Neither is tight;
-both fall as m^(−1/2), which is how the error falls once m is large enough.
+kernel of length-scale 1 and a fixed penalty λ. *error* is the root mean square over 1000 fresh
+rows and eight draws of the frequencies of f_m − f, with f the exact solution in the RKHS.
+*paper's draws* are independent with random phases, for which Theorem 1 is stated; *ours* are
+orthogonal cosine-sine pairs. The bounds are the square roots of Theorem 1's right-hand side as
+printed (δ = 0.05) and with the constants that its proof yields (see `kexpfam.bounds`). Neither is
+tight; both fall as m^(−1/2), which is how the error falls once m is large enough.
 """
 
 PENALTIES = (1e-2, 1.0)

@@ -12,8 +12,12 @@ from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
 from kexpfam.features import ArcCosineFeatures, NystromFeatures
 from kexpfam.moments import MonteCarloNoise, TaylorNoise
+from kexpfam.tuning import Tuning
 
-__all__ = ["SYSTEMS", "fit_system"]
+__all__ = ["QUICK_TUNING", "SYSTEMS", "fit_system"]
+
+# For a quick look: every part of the tuning runs, none for long.
+QUICK_TUNING = Tuning(n_steps=1, n_folds=2)
 
 SYSTEMS: dict[str, dict[str, Any]] = {
     "DSM RFF": {"basis": "fourier", "noise": "gaussian"},
@@ -21,7 +25,6 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "Nyström": {"basis": "nystrom", "noise": None},
     "Nyström DSM": {"basis": "nystrom", "noise": "gaussian"},
     "Nyström derivatives": {"basis": NystromFeatures(functions="derivatives"), "noise": None},
-    "Exact": {"basis": "exact", "noise": None},
     "Monte-Carlo DSM (f_K)": {"basis": "fourier", "noise": MonteCarloNoise(n_draws=4)},
     "Taylor DSM": {"basis": "fourier", "noise": TaylorNoise()},
     "Arc-cosine DSM": {"basis": "arc_cosine", "noise": "gaussian"},
@@ -29,6 +32,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
         "basis": ArcCosineFeatures(smoothing="paper"),
         "noise": "gaussian",
     },
+    "Exact": {"basis": "exact", "noise": None},
 }
 
 
