@@ -43,7 +43,7 @@ JITTER = 1e-9
 _ORDERS = {"value": 0, "gradient": 1, "laplacian": 2}
 
 # Functions that a mini-batch of tuning is fitted with, where the basis follows the rows.
-_FUNCTIONS_FOR_TUNING = 768
+_FUNCTIONS_FOR_TUNING = 512
 
 
 @register_dataclass

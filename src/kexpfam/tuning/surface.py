@@ -114,9 +114,10 @@ def _fold_solutions(
 ) -> Iterator[tuple[int, Float[np.ndarray, "m l"]]]:
     """For each fold left out: β for every penalty, as columns."""
     folds = source.at(noise_scale)
+    matrix = penalty_matrix_of(basis)
     for number in folds:
         others = total_moments([moments for name, moments in folds.items() if name != number])
-        path = ridge_path(system_at(basis, others, noise, noise_scale), penalty_matrix_of(basis))
+        path = ridge_path(system_at(basis, others, noise, noise_scale), matrix)
         yield number, path.coefficients(penalties)
 
 
