@@ -1,8 +1,8 @@
 """Density and score estimation with kernel exponential families, fitted in closed form."""
 
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase
-from kexpfam.estimators import KernelExponentialFamily
-from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
+from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
+from kexpfam.exceptions import FlowWarning, NormalizerWarning, SingularSystemError, TuningWarning
 from kexpfam.features import (
     ArcCosineFeatures,
     ExactFeatures,
@@ -22,11 +22,13 @@ __all__ = [
     "ArcCosineFeatures",
     "CharacteristicNoise",
     "ExactFeatures",
+    "FlowWarning",
     "FourierFeatures",
     "GaussianBase",
     "GaussianNoise",
     "Hyperparameters",
     "ImportanceNormalizer",
+    "KernelDiffusion",
     "KernelExponentialFamily",
     "LaplaceNoise",
     "Matern",

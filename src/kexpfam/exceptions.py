@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["NormalizerWarning", "SingularSystemError", "TuningWarning"]
+__all__ = ["FlowWarning", "NormalizerWarning", "SingularSystemError", "TuningWarning"]
 
 
 class SingularSystemError(ValueError):
@@ -11,6 +11,10 @@ class SingularSystemError(ValueError):
 
 class NormalizerWarning(UserWarning):
     """The estimate of the normalising constant cannot be relied upon."""
+
+
+class FlowWarning(UserWarning):
+    """The probability flow was not followed as closely as asked for."""
 
 
 class TuningWarning(UserWarning):

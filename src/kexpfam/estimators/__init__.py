@@ -1,5 +1,6 @@
 """The scikit-learn face of the library."""
 
+from kexpfam.estimators.kernel_diffusion import KernelDiffusion
 from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
 
-__all__ = ["KernelExponentialFamily"]
+__all__ = ["KernelDiffusion", "KernelExponentialFamily"]

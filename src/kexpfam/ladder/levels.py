@@ -1,0 +1,125 @@
+"""The score of the data at every noise level: one ridge solve for each.
+
+At level σ the model's score is ∇f_σ + ∇log q_σ with f_σ = φᵀβ_σ and
+
+    β_σ = −(H_σ + λ_σI)⁻¹ h_σ.
+
+λ_σ is the penalty with the lowest denoising loss hᵀβ + ½βᵀHβ at that level on held-out rows, summed
+over the folds that are held out in turn; where none is below zero, β_σ = 0 and the base alone
+remains. The coefficients are then solved once more with all rows. Penalties change little from one
+level to the next, so the search walks downhill from the last one.
+
+| symbol | name         | shape   |
+|--------|--------------|---------|
+| σ      | noise_scales | (l,)    |
+| β_σ    | coefficients | (l, m)  |
+| λ_σ    | penalties    | (l,)    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import lapack
+
+from kexpfam.features import FourierBasis, QuadraticSystem
+from kexpfam.ladder.moments import LadderMoments, level_system
+from kexpfam.moments import total_moments
+from kexpfam.progress import Progress
+
+__all__ = ["Levels", "solve_levels"]
+
+_PENALTIES = 10.0 ** np.arange(-8, 2.1, 0.5)
+
+
+class Levels(NamedTuple):
+    """Coefficients of all levels, with how they were chosen.
+
+    Losses are held-out means per unit of weight, relative to the base density.
+    """
+
+    noise_scales: Float[np.ndarray, " l"]
+    coefficients: Float[np.ndarray, "l m"]
+    penalties: Float[np.ndarray, " l"]
+    losses: Float[np.ndarray, " l"]
+
+
+class _Split(NamedTuple):
+    """Moments to fit and moments to judge by."""
+
+    train: LadderMoments
+    held_out: LadderMoments
+
+
+def solve_levels(
+    basis: FourierBasis,
+    noise_scales: Float[np.ndarray, " l"],
+    folds: Sequence[LadderMoments],
+    n_held_out: int,
+    progress: Progress,
+) -> Levels:
+    """Solve from the highest noise down, where the problem is easiest.
+
+    The first `n_held_out` of the folds are held out in turn.
+    """
+    everything = total_moments(folds)
+    splits = [
+        _Split(total_moments([*folds[:number], *folds[number + 1 :]]), folds[number])
+        for number in range(min(n_held_out, len(folds) - 1))
+    ]
+    coefficients = np.zeros((len(noise_scales), basis.n_features))
+    penalties, losses = np.full(len(noise_scales), np.inf), np.zeros(len(noise_scales))
+    place = len(_PENALTIES) // 2
+    for number in progress.track(list(range(len(noise_scales)))[::-1], "levels"):
+
+        def at(moments: LadderMoments, number: int = number) -> QuadraticSystem:
+            return level_system(basis, moments, noise_scales[number], moments.base_terms[number])
+
+        systems = [(at(split.train), at(split.held_out)) for split in splits]
+        shares = np.array([float(split.held_out.weight) for split in splits])
+        place, losses[number] = _best_penalty(systems, shares / shares.sum(), place)
+        if losses[number] < 0:
+            penalties[number] = _PENALTIES[place]
+            solution = _ridge(at(everything), _PENALTIES[place])
+            coefficients[number] = 0.0 if solution is None else solution
+    return Levels(noise_scales, coefficients, penalties, losses)
+
+
+def _best_penalty(
+    systems: Sequence[tuple[QuadraticSystem, QuadraticSystem]],
+    shares: Float[np.ndarray, " k"],
+    start: int,
+) -> tuple[int, float]:
+    """The place on the grid of the lowest held-out loss, by walking downhill from `start`."""
+    known: dict[int, float] = {}
+
+    def loss(place: int) -> float:
+        if place not in known:
+            losses = [_held_out_loss(*pair, _PENALTIES[place]) for pair in systems]
+            known[place] = float(shares @ losses)
+        return known[place]
+
+    place = start
+    while True:
+        around = [p for p in (place - 1, place, place + 1) if 0 <= p < len(_PENALTIES)]
+        best = min(around, key=loss)
+        if best == place:
+            return place, loss(place)
+        place = best
+
+
+def _held_out_loss(train: QuadraticSystem, held_out: QuadraticSystem, penalty: float) -> float:
+    solution = _ridge(train, penalty)
+    if solution is None:
+        return float("inf")
+    return float(held_out.linear @ solution + solution @ held_out.quadratic @ solution / 2)
+
+
+def _ridge(system: QuadraticSystem, penalty: float) -> Float[np.ndarray, " m"] | None:
+    matrix = np.array(system.quadratic, order="F")
+    matrix[np.diag_indices_from(matrix)] += penalty
+    _, solution, failed = lapack.dposv(matrix, system.linear, lower=True, overwrite_a=True)
+    return None if failed else -solution

@@ -1,0 +1,233 @@
+"""The ladder's parts against autodiff, Monte-Carlo, quadrature and closed-form Gaussians."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import roots_hermite
+
+from kexpfam import KernelDiffusion
+from kexpfam.data.coordinates import fit_coordinates
+from kexpfam.data.standardize import fit_standardizer
+from kexpfam.datasets import make_density
+from kexpfam.features.interactions import InteractionFeatures
+from kexpfam.ladder import (
+    Levels,
+    SmoothedMixture,
+    flow_down,
+    flow_up,
+    ladder_moments,
+    level_system,
+    score_field,
+    walk_down,
+)
+from kexpfam.precision import compiled
+
+NOISE_SCALES = np.geomspace(0.1, 3.0, 6)
+
+
+@pytest.fixture
+def mixture():
+    covariances = np.array([[[0.4, 0.1], [0.1, 0.3]], [[0.2, -0.05], [-0.05, 0.5]]])
+    variances, axes = np.linalg.eigh(covariances)
+    means = np.array([[0.8, 0.4], [-0.9, -0.3]])
+    return SmoothedMixture(np.log([0.6, 0.4]), means, variances, axes)
+
+
+@pytest.fixture
+def basis(generator):
+    return InteractionFeatures(orders=(1, 2)).build(12, np.eye(2), generator)
+
+
+@pytest.fixture
+def skewed(generator):
+    """Correlated columns, one of them skewed."""
+    normals = generator.standard_normal((400, 2)) @ np.array([[1.0, 0.8], [0.0, 0.3]])
+    return np.column_stack([np.exp(normals[:, 0]), 5 + normals[:, 1]])
+
+
+def untilted(basis, mixture):
+    nothing = np.zeros((len(NOISE_SCALES), basis.n_features))
+    levels = Levels(NOISE_SCALES, nothing, np.full(6, np.inf), np.zeros(6))
+    return score_field(basis, mixture, levels)
+
+
+@pytest.mark.parametrize("powers", [False, True])
+def test_coordinates_whiten_return_and_know_their_volume(powers, skewed):
+    weights = np.ones(len(skewed))
+    coordinates = fit_coordinates(skewed, weights, fit_standardizer(skewed, weights), powers)
+    whitened = coordinates.forward(skewed)
+    np.testing.assert_allclose(np.cov(whitened.T, bias=True), np.eye(2), atol=1e-10)
+    np.testing.assert_allclose(coordinates.backward(whitened), skewed, rtol=1e-10)
+    steps = 1e-6 * np.eye(2)
+    columns = [
+        (coordinates.forward(skewed[:20] + step) - coordinates.forward(skewed[:20] - step)) / 2e-6
+        for step in steps
+    ]
+    volumes = np.linalg.slogdet(np.stack(columns, axis=2))[1]
+    # Central differences of a smooth map: errors of the step squared and of rounding over it.
+    np.testing.assert_allclose(coordinates.log_jacobian(skewed[:20]), volumes, atol=1e-6)
+    assert (coordinates.exponents == 1).all() != powers
+
+
+def test_powers_make_a_skewed_column_normal(skewed):
+    weights = np.ones(len(skewed))
+    coordinates = fit_coordinates(skewed, weights, fit_standardizer(skewed, weights), True)
+    assert coordinates.exponents[0] < 0.5  # a lognormal column wants a logarithm
+    assert coordinates.exponents[1] == pytest.approx(1.0, abs=0.3)
+
+
+def test_a_score_is_pulled_back_to_the_users_units(skewed):
+    weights = np.ones(len(skewed))
+    coordinates = fit_coordinates(skewed, weights, fit_standardizer(skewed, weights), True)
+
+    def log_density(rows):
+        whitened = coordinates.forward(rows)
+        return -(whitened**2).sum(axis=1) / 2 + coordinates.log_jacobian(rows)
+
+    rows = skewed[:20]
+    found = coordinates.pulled_back(rows, -coordinates.forward(rows))
+    steps = 1e-6 * np.eye(2)
+    expected = [(log_density(rows + step) - log_density(rows - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(found, np.transpose(expected), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("noise_scale", [0.0, 0.7])
+def test_the_smoothed_mixture_against_autodiff_and_its_convolution(noise_scale, mixture, generator):
+    rows = generator.standard_normal((10, 2))
+
+    @compiled
+    def derivatives(rows):
+        def value(x):
+            return mixture.log_density(x[None], noise_scale)[0]
+
+        laplacians = jax.vmap(lambda x: jnp.trace(jax.hessian(value)(x)))(rows)
+        return jax.vmap(jax.grad(value))(rows), laplacians
+
+    found = compiled(mixture.gradient_and_laplacian)(rows, noise_scale)
+    for mine, expected in zip(found, derivatives(rows), strict=True):
+        np.testing.assert_allclose(mine, expected, atol=1e-10)
+    # ∫ q(x − ε) N(ε) dε by Gauss–Hermite: exact to rounding for so smooth an integrand.
+    nodes, weights = roots_hermite(60)
+    grid = np.sqrt(2) * noise_scale * np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
+    shares = np.outer(weights, weights).ravel() / np.pi
+    log_density = compiled(mixture.log_density)
+    expected = [shares @ np.exp(log_density(row - grid, 0.0)) for row in rows]
+    np.testing.assert_allclose(np.exp(log_density(rows, noise_scale)), expected, rtol=1e-8)
+
+
+def test_moments_of_every_level_against_draws_of_the_noise(basis, mixture, generator):
+    rows, weights = generator.standard_normal((400, 2)), generator.uniform(0.5, 2, 400)
+    moments = ladder_moments(basis, mixture, NOISE_SCALES, rows, weights)
+    n_copies = 50
+
+    @compiled
+    def by_definition(rows, noise_scale):
+        def one(x):
+            slope = jax.jacfwd(lambda z: basis.features(z[None])[0])(x)
+            hessian = jax.hessian(lambda z: basis.features(z[None])[0])(x)
+            score = mixture.gradient(x[None], noise_scale)[0]
+            return slope @ slope.T, jnp.trace(hessian, axis1=1, axis2=2) + slope @ score
+
+        return jax.lax.map(one, rows, batch_size=512)
+
+    for number in (0, 3):
+        scale = NOISE_SCALES[number]
+        found = level_system(basis, moments, scale, moments.base_terms[number])
+        noisy = np.repeat(rows, n_copies, axis=0) + scale * generator.standard_normal(
+            (400 * n_copies, 2)
+        )
+        quadratic, linear = by_definition(noisy, scale)
+        shares = np.repeat(weights, n_copies) / weights.sum() / n_copies
+        for mine, sample in ((found.quadratic, quadratic), (found.linear, linear)):
+            mean = np.tensordot(shares, sample, axes=1)
+            # The base's part has four copies of each row where the oracle has fifty.
+            error = sample.std(axis=0) / np.sqrt(400 * 4 / 1.3)
+            assert (np.abs(mine - mean) < 5 * error).all()
+
+
+def test_sums_of_parts_add_up(basis, mixture, generator):
+    rows, weights = generator.standard_normal((300, 2)), np.ones(300)
+    whole = ladder_moments(basis, mixture, NOISE_SCALES, rows, weights)
+    order = generator.permutation(300)
+    parts = [
+        ladder_moments(basis, mixture, NOISE_SCALES, rows[part], weights[part])
+        for part in (order[:110], order[110:])
+    ]
+    for mine, first, second in zip(whole, *parts, strict=True):
+        np.testing.assert_allclose(first + second, mine, atol=1e-9)
+
+
+def test_without_coefficients_the_flow_gives_the_mixture_itself(basis, mixture, generator):
+    rows = generator.standard_normal((50, 2))
+    logs, met = flow_up(untilted(basis, mixture), rows, 1e-6)
+    assert met
+    expected = compiled(mixture.log_density)(rows, NOISE_SCALES[0])
+    # The solver's tolerance of 1e-6 per step, over some hundred steps.
+    np.testing.assert_allclose(logs, expected, atol=1e-4)
+
+
+def test_the_flow_down_undoes_the_flow_up(basis, mixture, generator):
+    field = untilted(basis, mixture)
+    high = mixture.sample(200, NOISE_SCALES[-1], generator)
+    low, met = flow_down(field, high, 1e-8)
+    assert met
+    # Along the flow log p − log q changes by the divergence alone: check by going back.
+    logs, _ = flow_up(field, low, 1e-8)
+    expected = compiled(mixture.log_density)(low, NOISE_SCALES[0])
+    np.testing.assert_allclose(logs, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["flow", "sde"])
+def test_draws_have_the_mixtures_moments(method, basis, mixture, generator):
+    field, count = untilted(basis, mixture), 4096
+    start = mixture.sample(count, NOISE_SCALES[-1], generator)
+    if method == "flow":
+        draws, _ = flow_down(field, start, 1e-5)
+    else:
+        draws = walk_down(field, start, 0, 300, 1, 0.1)
+    truth = mixture.sample(200_000, NOISE_SCALES[0], generator)
+    error = truth.std(axis=0) / np.sqrt(count)
+    # Four standard errors; two per cent more for the walk, whose steps are finite.
+    slack = 0.02 if method == "sde" else 0.0
+    assert (np.abs(draws.mean(axis=0) - truth.mean(axis=0)) < 4 * error + slack).all()
+    np.testing.assert_allclose(np.cov(draws.T), np.cov(truth.T), atol=0.06 + slack)
+
+
+@pytest.fixture(scope="module")
+def ring_model():
+    X = make_density("ring").sample(800, random_state=0)
+    return KernelDiffusion(n_components=128, n_levels=12, random_state=0).fit(X)
+
+
+def test_a_fitted_density_integrates_to_one(ring_model):
+    axis = np.linspace(-8, 8, 100)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    mass = np.exp(ring_model.score_samples(grid)).sum() * (axis[1] - axis[0]) ** 2
+    assert mass == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_fitted_density_is_close_to_the_truth(ring_model):
+    ring = make_density("ring")
+    fresh = ring.sample(1000, random_state=1)
+    truth = ring.log_density(fresh).mean()
+    assert truth - 0.1 < ring_model.score(fresh) < truth + 0.05
+
+
+def test_the_gradient_is_that_of_the_smoothed_density(ring_model, generator):
+    """Where the noisy rows are: the score of a kernel density estimate is the oracle."""
+    ring, level = make_density("ring"), 0.5
+    rows = ring_model.coordinates_.forward(ring.sample(20_000, random_state=3))
+    whitened = ring_model.coordinates_.forward(ring.sample(200, random_state=4))
+    whitened = whitened + level * generator.standard_normal(whitened.shape)
+    points = ring_model.coordinates_.backward(whitened)
+    logs = -((whitened[:, None] - rows) ** 2).sum(axis=2) / (2 * level**2)
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    score = (shares @ rows - whitened) / level**2
+    expected = ring_model.coordinates_.pulled_back(points, score)
+    found = ring_model.gradient(points, noise_scale=level)
+    # 800 rows against 20 000: sampling error of about a tenth, and as little bias.
+    assert np.sqrt(((found - expected) ** 2).mean()) < 0.15 * np.sqrt((expected**2).mean())

@@ -1,0 +1,106 @@
+"""The estimator: manners, bad input, and what must not change its result."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import check_estimator
+
+from kexpfam import KernelDiffusion
+from kexpfam.features.interactions import InteractionFeatures
+
+SMALL = {
+    "n_components": 16,
+    "n_levels": 3,
+    "features": InteractionFeatures(),
+    "marginals": None,
+    "random_state": 0,
+}
+
+
+@pytest.fixture
+def fitted(two_clusters):
+    return KernelDiffusion(**SMALL).fit(two_clusters)
+
+
+def test_scikit_learns_checks():
+    records = check_estimator(KernelDiffusion(**SMALL), on_fail=None, on_skip=None)
+    failed = [record["check_name"] for record in records if record["status"] == "failed"]
+    passed = [record for record in records if record["status"] == "passed"]
+    assert not failed
+    assert len(passed) >= 47
+
+
+def test_frames_weights_and_order(fitted, two_clusters, generator):
+    names = ["a", "b"]
+    for frame in (
+        pd.DataFrame(two_clusters, columns=names),
+        pl.DataFrame(two_clusters, schema=names),
+    ):
+        model = clone(fitted).fit(frame)
+        assert list(model.feature_names_in_) == names
+        np.testing.assert_allclose(
+            model.score_samples(frame), fitted.score_samples(two_clusters), atol=1e-8
+        )
+    order = generator.permutation(300)
+    shuffled = clone(fitted).fit(two_clusters[order])
+    counts = generator.integers(1, 3, 300)
+    repeated = clone(fitted).fit(np.repeat(two_clusters, counts, axis=0))
+    weighted = clone(fitted).fit(two_clusters, sample_weight=counts)
+    rows = two_clusters[:20]
+    # Sums in another order: rounding, through a ridge of at least 1e-8.
+    np.testing.assert_allclose(shuffled.score_samples(rows), fitted.score_samples(rows), atol=1e-5)
+    np.testing.assert_allclose(
+        weighted.score_samples(rows), repeated.score_samples(rows), atol=1e-5
+    )
+
+
+def test_seeds_are_respected(fitted):
+    for method in ("flow", "sde"):
+        first, same, other = (
+            fitted.sample(5, random_state=seed, method=method) for seed in (1, 1, 2)
+        )
+        np.testing.assert_array_equal(first, same)
+        assert not np.allclose(first, other)
+
+
+def test_the_users_jax_setting_is_left_alone(fitted, two_clusters):
+    assert not jax.config.jax_enable_x64
+    assert fitted.score_samples(two_clusters[:3]).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"marginals": "log"}, "'auto', 'yeo_johnson' or None"),
+        ({"noise_range": (1.0, 0.1)}, "0 < low < high"),
+        ({"n_components": 0}, "n_components must be a whole number ≥ 1"),
+        ({"n_levels": 1.5}, "n_levels"),
+        ({"tolerance": 0.0}, "tolerance must be positive"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options, message, two_clusters):
+    with pytest.raises(ValueError, match=message):
+        KernelDiffusion(**{**SMALL, **options}).fit(two_clusters)
+
+
+def test_data_that_cannot_be_fitted_is_refused(fitted, two_clusters):
+    with pytest.raises(ValueError, match="at least 4 distinct rows"):
+        KernelDiffusion(**SMALL).fit(two_clusters[:3])
+    with pytest.raises(ValueError, match="constant"):
+        KernelDiffusion(**SMALL).fit(np.column_stack([two_clusters, np.ones(300)]))
+    with pytest.raises(ValueError, match="NaN"):
+        KernelDiffusion(**SMALL).fit(np.where(two_clusters > 1, np.nan, two_clusters))
+    with pytest.raises(NotFittedError):
+        KernelDiffusion().sample(3)
+    with pytest.raises(ValueError, match="between"):
+        fitted.gradient(two_clusters, noise_scale=100.0)
+    with pytest.raises(ValueError, match="'flow' or 'sde'"):
+        fitted.sample(3, method="mala")
+    with pytest.raises(ValueError, match="at least 1"):
+        fitted.sample(0)
