@@ -31,6 +31,9 @@ def test_a_quick_run_writes_numbers_a_table_and_a_picture(name, tmp_path):
     assert experiment.protocol.strip() in table
     assert "| --- |" in table
     assert (tmp_path / f"{name}.png").exists() == (experiment.draw is not None)
+    page = (tmp_path / "README.md").read_text("utf-8")
+    assert page.startswith("# The paper, reproduced")
+    assert f"## {experiment.title}" in page
 
 
 def test_what_there_is():

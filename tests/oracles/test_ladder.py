@@ -16,6 +16,7 @@ from kexpfam.features.interactions import InteractionFeatures
 from kexpfam.ladder import (
     Levels,
     SmoothedMixture,
+    complete_rows,
     flow_down,
     flow_up,
     ladder_moments,
@@ -203,7 +204,7 @@ def ring_model():
 
 
 def test_a_fitted_density_integrates_to_one(ring_model):
-    axis = np.linspace(-8, 8, 100)
+    axis = np.linspace(-8, 8, 64)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     mass = np.exp(ring_model.score_samples(grid)).sum() * (axis[1] - axis[0]) ** 2
     assert mass == pytest.approx(1.0, abs=0.01)
@@ -231,3 +232,54 @@ def test_the_gradient_is_that_of_the_smoothed_density(ring_model, generator):
     found = ring_model.gradient(points, noise_scale=level)
     # 800 rows against 20 000: sampling error of about a tenth, and as little bias.
     assert np.sqrt(((found - expected) ** 2).mean()) < 0.15 * np.sqrt((expected**2).mean())
+
+
+def test_the_laplacian_is_the_divergence_of_the_gradient(skewed):
+    """By central differences of the gradient, in the user's units, through power transforms."""
+    model = KernelDiffusion(
+        n_components=32, n_levels=6, marginals="yeo_johnson", random_state=0
+    ).fit(skewed)
+    rows, scales = skewed[:20], skewed.std(axis=0)
+    expected = 0.0
+    for column, scale in enumerate(scales):
+        step = np.zeros(2)
+        step[column] = 1e-5 * scale
+        change = model.gradient(rows + step) - model.gradient(rows - step)
+        expected = expected + change[:, column] / (2 * step[column])
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(model.laplacian(rows), expected, atol=1e-5 * size)
+
+
+@pytest.mark.parametrize("known", [np.zeros((0, 2)), np.array([[1.0, 0.5]])])
+def test_conditional_draws_of_a_mixture_have_its_conditional_law(known, basis, mixture, generator):
+    """Given one combination of the columns, or nothing: against rejection from many draws."""
+    count, target = 4000, 0.3
+    drawn = complete_rows(
+        untilted(basis, mixture), known, np.full((count, len(known)), target), generator
+    )
+    np.testing.assert_allclose(drawn @ known.T, target, atol=1e-9)
+    truth = mixture.sample(400_000, NOISE_SCALES[0], generator)
+    if len(known):
+        truth = truth[np.abs(truth @ known[0] - target) < 0.02]
+    for quantile in (0.1, 0.5, 0.9):
+        expected = np.quantile(truth, quantile, axis=0)
+        # Langevin steps at the lowest level are finite: a twentieth of the spread.
+        np.testing.assert_allclose(
+            np.quantile(drawn, quantile, axis=0), expected, atol=0.08 * truth.std(axis=0).max()
+        )
+
+
+def test_missing_values_are_drawn_and_known_ones_kept(ring_model):
+    ring = make_density("ring")
+    rows = ring.sample(300, random_state=9)
+    holed = rows.copy()
+    holed[:200, 1] = np.nan
+    holed[200:210] = np.nan
+    completed = ring_model.impute(holed, random_state=0)
+    assert np.isfinite(completed).all()
+    np.testing.assert_array_equal(completed[~np.isnan(holed)], holed[~np.isnan(holed)])
+    radii = np.hypot(*completed.T)
+    # The ring has radius 4 and width ½: what is filled in lies on it.
+    assert np.abs(radii[:200] - 4).mean() < 0.8
+    assert (np.sign(completed[:200, 1]) > 0).mean() == pytest.approx(0.5, abs=0.15)
+    np.testing.assert_array_equal(completed, ring_model.impute(holed, random_state=0))

@@ -10,7 +10,7 @@ import typer
 import kexpfam
 from kexpfam.cli.demo import run_demo
 from kexpfam.datasets import DENSITIES
-from kexpfam.experiments import EXPERIMENTS, Options, reproduce
+from kexpfam.experiments import EXPERIMENTS, Options, reproduce, write_page
 from kexpfam.progress import Progress
 
 __all__ = ["app"]
@@ -89,3 +89,4 @@ def reproduce_command(
     for experiment in EXPERIMENTS.values() if name == "all" else [EXPERIMENTS[name]]:
         table = reproduce(experiment, Options(runs, quick), folder, Progress(True))
         typer.echo(table.read_text("utf-8"))
+    write_page(EXPERIMENTS.values(), folder)

@@ -50,8 +50,11 @@ class Coordinates:
 
     def forward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """z of x."""
-        powered = power_transform(self.standardizer.forward(rows), self.exponents)
-        return (powered - self.shift) @ self.inverse_root.T
+        return self.powered(rows) @ self.inverse_root.T
+
+    def powered(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Az: columns after their power transforms, about their means."""
+        return power_transform(self.standardizer.forward(rows), self.exponents) - self.shift
 
     def backward(self, whitened: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """x of z."""
@@ -80,6 +83,19 @@ class Coordinates:
         """∇_x of log p(z(x)) + log |dz/dx|, from the score in z."""
         slope, log_slope = self.slopes(rows)
         return slope * (score @ self.inverse_root) + log_slope
+
+    def pulled_back_laplacian(
+        self,
+        rows: Float[np.ndarray, "n d"],
+        score: Float[np.ndarray, "n d"],
+        curvature: Float[np.ndarray, " n"],
+    ) -> Float[np.ndarray, " n"]:
+        """Δ_x of the same, from the score in z and Σ_j T'_j² of ∇² along the columns of A⁻¹."""
+        slope, log_slope = self.slopes(rows)
+        units = self.standardizer.forward(rows)
+        bend = -log_slope * np.sign(units) / (1 + np.abs(units)) / self.standardizer.scale
+        turned = score @ self.inverse_root
+        return curvature + (slope * log_slope * turned + bend).sum(axis=1)
 
 
 def power_transform(

@@ -14,7 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam.data.blocks import block_size_for, padded
 from kexpfam.estimators.checks import checked_weights
 from kexpfam.exceptions import FlowWarning
-from kexpfam.ladder import LadderSettings, fit_ladder, flow_down, flow_up, walk_down
+from kexpfam.ladder import (
+    LadderSettings,
+    complete_rows,
+    fit_ladder,
+    flow_down,
+    flow_up,
+    walk_down,
+)
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 
@@ -24,8 +31,8 @@ _BLOCK = 2048
 
 
 @compiled
-def _score_at(field: Any, rows: Any, time: Any) -> Any:
-    return field.score(rows, time)
+def _derivatives_at(field: Any, rows: Any, time: Any, axes: Any, metric: Any) -> Any:
+    return field.score(rows, time), field.curvature(rows, time, axes, metric)
 
 
 class KernelDiffusion(DensityMixin, BaseEstimator):
@@ -161,6 +168,17 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
             The noise level, within `noise_range`; the lowest by default.
         """
         rows = self._checked_rows(X)
+        score, _ = self._derivatives(rows, self._time_of(noise_scale))
+        return self.coordinates_.pulled_back(rows, score)
+
+    def laplacian(self, X: Any, noise_scale: float | None = None) -> Float[np.ndarray, " n"]:
+        """Δlog p at each row of X, at the lowest noise level or the given one."""
+        rows = self._checked_rows(X)
+        score, curvature = self._derivatives(rows, self._time_of(noise_scale))
+        return self.coordinates_.pulled_back_laplacian(rows, score, curvature)
+
+    def _time_of(self, noise_scale: float | None) -> float:
+        """The logarithm of a noise level within the ladder."""
         lowest, highest = self.noise_scales_[0], self.noise_scales_[-1]
         level = lowest if noise_scale is None else float(noise_scale)
         if not lowest <= level <= highest:
@@ -168,13 +186,22 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
                 f"noise_scale must be between {lowest:g} and {highest:g}, the fitted levels; "
                 f"got {noise_scale!r}. Fit with another noise_range."
             )
-        whitened = self.coordinates_.forward(rows)
-        time = np.log(level)
-        scores = [
-            _score_at(self.field_, padded(piece, _size(piece)), time)[: len(piece)]
-            for piece in _pieces(whitened)
-        ]
-        return self.coordinates_.pulled_back(rows, np.concatenate(scores))
+        return float(np.log(level))
+
+    def _derivatives(self, rows: Float[np.ndarray, "n d"], time: float) -> tuple[Any, Any]:
+        """The score in whitened coordinates, and the curvature that the Laplacian needs."""
+        metric = self.coordinates_.slopes(rows)[0] ** 2
+        pieces = [
+            [part[: len(piece)] for part in _derivatives_at(
+                self.field_, padded(piece, _size(piece)), time,
+                self.coordinates_.inverse_root, padded(weight, _size(piece)),
+            )]
+            for piece, weight in zip(
+                _pieces(self.coordinates_.forward(rows)), _pieces(metric), strict=True
+            )
+        ]  # fmt: skip
+        score, curvature = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        return score, curvature
 
     def sample(
         self, n_samples: int = 1, random_state: Any = None, *, method: str = "flow"
@@ -210,6 +237,33 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
             ]
             ends = np.concatenate(pieces)
         return self.coordinates_.backward(ends)
+
+    def impute(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n d"]:
+        """X with every missing value (NaN) drawn from its law given the row's other values.
+
+        Call it several times with other seeds for multiple imputations. A row with all values
+        missing is a draw from the model.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            With NaN where a value is to be drawn.
+        random_state : int, RandomState or None
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        generator = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+        missing, completed = np.isnan(rows), rows.copy()
+        for pattern in np.unique(missing[missing.any(axis=1)], axis=0):
+            members = (missing == pattern).all(axis=1)
+            partial = np.where(pattern, self.coordinates_.standardizer.center, rows[members])
+            values = self.coordinates_.powered(partial)[:, ~pattern]
+            whitened = complete_rows(
+                self.field_, self.coordinates_.root[~pattern], values, generator
+            )
+            drawn = self.coordinates_.backward(whitened)
+            completed[members] = np.where(pattern, drawn, rows[members])
+        return completed
 
     def _in_blocks(self, function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray:
         """A flow, block by block; says where its tolerance was not met."""

@@ -10,7 +10,7 @@ from kexpfam.experiments import (
     surfaces,
     table_1,
 )
-from kexpfam.experiments.harness import Experiment, Options, Results, reproduce
+from kexpfam.experiments.harness import Experiment, Options, Results, reproduce, write_page
 
 _PAPER = (figure_1, densities, surfaces, metrics_figure, table_1, appendix)
 _OURS = (comparison, convergence)
@@ -19,4 +19,4 @@ EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (*_PAPER, *_OURS)
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "Options", "Results", "reproduce"]
+__all__ = ["EXPERIMENTS", "Experiment", "Options", "Results", "reproduce", "write_page"]

@@ -17,14 +17,14 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kexpfam.progress import Progress
 
-__all__ = ["Experiment", "Options", "Results", "markdown_table", "reproduce"]
+__all__ = ["Experiment", "Options", "Results", "markdown_table", "reproduce", "write_page"]
 
 Record = dict[str, Any]
 
@@ -99,6 +99,23 @@ def reproduce(experiment: Experiment, options: Options, folder: Path, progress: 
     text.append(f"Made by `kexpfam reproduce {experiment.name}{quick}` on {_machine()}.")
     table.write_text("\n\n".join(text) + "\n", "utf-8")
     return table
+
+
+def write_page(experiments: Iterable[Experiment], folder: Path) -> Path:
+    """One page of all tables and figures that there are results of."""
+    parts = [
+        "# The paper, reproduced",
+        "Every table and figure of *Denoising Score Matching with Random Fourier Features* "
+        "(Tsimboy, Kapushev, Burnaev, Oseledets), and some of ours, each with its protocol and "
+        "caveats. Made by `kexpfam reproduce` from the JSON files beside this page.",
+    ]
+    for experiment in experiments:
+        table = folder / f"{experiment.name}.md"
+        if table.exists():
+            parts.append("#" + table.read_text("utf-8").strip())
+    page = folder / "README.md"
+    page.write_text("\n\n".join(parts) + "\n", "utf-8")
+    return page
 
 
 def _write(store: Path, settings: Record, records: Mapping[str, Record]) -> None:

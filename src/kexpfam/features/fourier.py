@@ -127,6 +127,18 @@ class FourierBasis:
         squares = self.frequencies**2 @ metric
         return -((squares * b_cos) @ cos + (squares * b_sin) @ sin)
 
+    def curvature(
+        self,
+        coefficients: Float[Any, " m"],
+        rows: Float[Any, "n d"],
+        axes: Float[Any, "d e"],
+        metric: Float[Any, "n e"],
+    ) -> Float[Array, " n"]:
+        """Σ_e metric_e a_eᵀ ∇²f a_e at each row, for the columns a_e of `axes`."""
+        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
+        values = b_cos[:, None] * cos + b_sin[:, None] * sin
+        return -((((self.frequencies @ axes) ** 2).T @ values).T * metric).sum(axis=1)
+
     # -- the sums over rows ---------------------------------------------------------------
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:

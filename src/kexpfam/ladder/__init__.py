@@ -1,5 +1,6 @@
 """The ladder of noise levels: moments for all, a solve for each, a flow through them."""
 
+from kexpfam.ladder.conditional import complete_rows
 from kexpfam.ladder.fit import LadderFit, LadderSettings, fit_ladder
 from kexpfam.ladder.flow import ScoreField, flow_down, flow_up, score_field
 from kexpfam.ladder.levels import Levels, solve_levels
@@ -15,6 +16,7 @@ __all__ = [
     "Levels",
     "ScoreField",
     "SmoothedMixture",
+    "complete_rows",
     "fit_ladder",
     "flow_down",
     "flow_up",

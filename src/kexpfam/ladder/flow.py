@@ -75,6 +75,17 @@ class ScoreField:
         gradient += self.basis.gradient(coefficients, rows)
         return gradient, laplacian + self.basis.laplacian(coefficients, rows, ones)
 
+    def curvature(
+        self,
+        rows: Float[Any, "n d"],
+        time: Any,
+        axes: Float[Any, "d e"],
+        metric: Float[Any, "n e"],
+    ) -> Float[Array, " n"]:
+        """Σ_e metric_e a_eᵀ ∇²log p_σ a_e, for the columns a_e of `axes`."""
+        tilt = self.basis.curvature(self.coefficients(time), rows, axes, metric)
+        return tilt + self.base.curvature(rows, jnp.exp(time), axes, metric)
+
 
 def score_field(basis: FourierBasis, base: SmoothedMixture, levels: Levels) -> ScoreField:
     """Coefficients between the levels by monotone cubics."""

@@ -70,6 +70,22 @@ class SmoothedMixture:
         curvature = (scores**2).sum(axis=2) - (1 / variances).sum(axis=1)
         return gradient, (shares * curvature).sum(axis=1) - (gradient**2).sum(axis=1)
 
+    def curvature(
+        self,
+        rows: Float[Any, "n d"],
+        noise_scale: Any,
+        axes: Float[Any, "d e"],
+        metric: Float[Any, "n e"],
+    ) -> Float[Array, " n"]:
+        """Σ_e metric_e a_eᵀ ∇²log q_σ a_e, for the columns a_e of `axes`."""
+        logs, scores, variances = self._parts(rows, noise_scale)
+        shares = jnp.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        turned = jnp.einsum("kdf,de->kfe", self.axes, axes)
+        along = jnp.einsum("nkf,kfe->nke", scores, turned)
+        precisions = (turned**2 / variances[:, :, None]).sum(axis=1)
+        second = jnp.einsum("nk,nke->ne", shares, along**2 - precisions)
+        return (metric * (second - jnp.einsum("nk,nke->ne", shares, along) ** 2)).sum(axis=1)
+
     def sample(
         self, n_samples: int, noise_scale: float, generator: np.random.Generator
     ) -> Float[np.ndarray, "n d"]:
