@@ -2,11 +2,18 @@
 
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase
 from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
-from kexpfam.exceptions import FlowWarning, NormalizerWarning, SingularSystemError, TuningWarning
+from kexpfam.exceptions import (
+    FlowWarning,
+    NormalizerWarning,
+    SamplingWarning,
+    SingularSystemError,
+    TuningWarning,
+)
 from kexpfam.features import (
     ArcCosineFeatures,
     ExactFeatures,
     FourierFeatures,
+    InteractionFeatures,
     Matern,
     NystromFeatures,
     RationalQuadratic,
@@ -28,6 +35,7 @@ __all__ = [
     "GaussianNoise",
     "Hyperparameters",
     "ImportanceNormalizer",
+    "InteractionFeatures",
     "KernelDiffusion",
     "KernelExponentialFamily",
     "LaplaceNoise",
@@ -38,6 +46,7 @@ __all__ = [
     "NystromFeatures",
     "QuadratureNormalizer",
     "RationalQuadratic",
+    "SamplingWarning",
     "SingularSystemError",
     "TaylorNoise",
     "Tuning",

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["FlowWarning", "NormalizerWarning", "SingularSystemError", "TuningWarning"]
+__all__ = [
+    "FlowWarning",
+    "NormalizerWarning",
+    "SamplingWarning",
+    "SingularSystemError",
+    "TuningWarning",
+]
 
 
 class SingularSystemError(ValueError):
@@ -15,6 +21,10 @@ class NormalizerWarning(UserWarning):
 
 class FlowWarning(UserWarning):
     """The probability flow was not followed as closely as asked for."""
+
+
+class SamplingWarning(UserWarning):
+    """Draws that should not be relied upon as they are."""
 
 
 class TuningWarning(UserWarning):

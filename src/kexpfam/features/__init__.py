@@ -5,6 +5,7 @@ from kexpfam.features.basis import Basis, DirectMoments, PointwiseBasis, Quadrat
 from kexpfam.features.draws import DRAWS
 from kexpfam.features.exact import ExactFeatures
 from kexpfam.features.fourier import FourierBasis, FourierFeatures, FourierMoments
+from kexpfam.features.interactions import InteractionFeatures
 from kexpfam.features.nystrom import NystromBasis, NystromFeatures
 from kexpfam.features.sections import SectionBasis
 from kexpfam.features.spectra import SPECTRA, Matern, RadialBasis, RationalQuadratic, Spectrum
@@ -28,6 +29,7 @@ __all__ = [
     "FourierBasis",
     "FourierFeatures",
     "FourierMoments",
+    "InteractionFeatures",
     "Matern",
     "NystromBasis",
     "NystromFeatures",

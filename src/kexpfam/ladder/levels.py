@@ -32,7 +32,7 @@ from kexpfam.progress import Progress
 
 __all__ = ["Levels", "solve_levels"]
 
-_PENALTIES = 10.0 ** np.arange(-8, 2.1, 0.5)
+_PENALTIES = 10.0 ** np.arange(-12, 2.1, 0.5)
 
 
 class Levels(NamedTuple):
@@ -72,7 +72,7 @@ def solve_levels(
     ]
     coefficients = np.zeros((len(noise_scales), basis.n_features))
     penalties, losses = np.full(len(noise_scales), np.inf), np.zeros(len(noise_scales))
-    place = len(_PENALTIES) // 2
+    place = int(np.searchsorted(_PENALTIES, 1e-3))
     for number in progress.track(list(range(len(noise_scales)))[::-1], "levels"):
 
         def at(moments: LadderMoments, number: int = number) -> QuadraticSystem:
@@ -82,10 +82,17 @@ def solve_levels(
         shares = np.array([float(split.held_out.weight) for split in splits])
         place, losses[number] = _best_penalty(systems, shares / shares.sum(), place)
         if losses[number] < 0:
-            penalties[number] = _PENALTIES[place]
-            solution = _ridge(at(everything), _PENALTIES[place])
-            coefficients[number] = 0.0 if solution is None else solution
+            penalties[number], coefficients[number] = _first_solution(at(everything), place)
     return Levels(noise_scales, coefficients, penalties, losses)
+
+
+def _first_solution(system: QuadraticSystem, place: int) -> tuple[float, Float[np.ndarray, " m"]]:
+    """The solution for a penalty, or the next larger one with which the system is positive."""
+    for penalty in _PENALTIES[place:]:
+        solution = _ridge(system, float(penalty))
+        if solution is not None:
+            return float(penalty), solution
+    return float("inf"), np.zeros_like(system.linear)
 
 
 def _best_penalty(

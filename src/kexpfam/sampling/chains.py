@@ -22,16 +22,13 @@ import numpy as np
 from blackjax.diagnostics import ess_bulk, rhat
 from jaxtyping import Float
 
+from kexpfam.exceptions import SamplingWarning
 from kexpfam.precision import compiled
 from kexpfam.sampling.methods import METHODS
 
-__all__ = ["Chains", "SamplingWarning", "diagnose"]
+__all__ = ["Chains", "diagnose"]
 
 _LARGEST_R_HAT = 1.05
-
-
-class SamplingWarning(UserWarning):
-    """Draws that should not be relied upon as they are."""
 
 
 class Chains(NamedTuple):

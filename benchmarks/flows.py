@@ -1,0 +1,242 @@
+"""KernelDiffusion beside neural flows, mixtures and kernel density estimates, in one run.
+
+Run from the root of the repository, with the extra ``kexpfam[bench]`` (PyTorch and zuko):
+
+    python benchmarks/flows.py [--seeds 3] [--only red_wine white_wine] [--methods MAF]
+
+Every method sees the same training and validation rows (z-scored by the training rows) and is
+judged on the same test rows. Flows (zuko's MAF, 5 transforms of (64, 64), and NSF, 3 of (64, 64))
+train with Adam at 1e-3 and batches of 256 until the validation loss has not improved for 30
+epochs, and keep the best epoch. Mixtures and kernel density estimates are chosen on the
+validation rows. KernelDiffusion has its defaults on all tables and splits its rows itself.
+Results go to benchmarks/results/flows.json as they come, and to flows.md: mean test
+log-likelihood with its standard error over rows (one seed) or over seeds, seconds of fitting and
+of evaluating.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn import datasets as bundled
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import KernelDensity
+
+from kexpfam import KernelDiffusion
+from kexpfam.datasets import load_miniboone, load_wine_quality, make_density
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Rows(NamedTuple):
+    """Training, validation and test rows."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+
+
+class Outcome(NamedTuple):
+    """Test log densities and times."""
+
+    logs: np.ndarray
+    fit_seconds: float
+    evaluate_seconds: float
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+def wine(colour: str, seed: int) -> Rows:
+    split = load_wine_quality(colour, protocol="deduplicated", random_state=seed)
+    return Rows(split.train, split.validation, split.test)
+
+
+def miniboone(seed: int) -> Rows:
+    split = load_miniboone(protocol="maf_40_columns")
+    return Rows(split.train, split.validation, split.test)
+
+
+def shuffled(rows: np.ndarray, seed: int) -> Rows:
+    """Distinct rows, a tenth each for testing and validating, z-scored by the training rows."""
+    rows = np.unique(rows, axis=0)
+    rows = np.random.default_rng(seed).permutation(rows)
+    tenth = len(rows) // 10
+    test, validation, train = rows[:tenth], rows[tenth : 2 * tenth], rows[2 * tenth :]
+    center, scale = train.mean(axis=0), train.std(axis=0)
+    return Rows(*((part - center) / scale for part in (train, validation, test)))
+
+
+def known(name: str, seed: int) -> Rows:
+    density = make_density(name)
+    return Rows(*(density.sample(2000, random_state=10 * seed + part) for part in range(3)))
+
+
+TABLES: dict[str, Callable[[int], Rows]] = {
+    "red_wine": lambda seed: wine("red", seed),
+    "white_wine": lambda seed: wine("white", seed),
+    "miniboone_40": miniboone,
+    "breast_cancer": lambda seed: shuffled(bundled.load_breast_cancer().data, seed),
+    "wine_recognition": lambda seed: shuffled(bundled.load_wine().data, seed),
+    "diabetes_continuous": lambda seed: shuffled(
+        bundled.load_diabetes(scaled=False).data[:, [2, 3, 4, 5, 6, 8]], seed
+    ),
+    "cosine": lambda seed: known("cosine", seed),
+    "mixture_of_rings": lambda seed: known("mixture_of_rings", seed),
+    "mixture_of_uniforms": lambda seed: known("mixture_of_uniforms", seed),
+}
+
+
+# -- methods ------------------------------------------------------------------------------------
+
+
+def diffusion(rows: Rows, seed: int) -> Outcome:
+    start = time.perf_counter()
+    both = np.concatenate([rows.train, rows.validation])
+    model = KernelDiffusion(random_state=seed).fit(both)
+    middle = time.perf_counter()
+    logs = model.score_samples(rows.test)
+    return Outcome(logs, middle - start, time.perf_counter() - middle)
+
+
+def mixture(rows: Rows, seed: int) -> Outcome:
+    start = time.perf_counter()
+    candidates = []
+    for size in (1, 2, 3, 5, 8, 12, 20, 30):
+        if size * 5 > len(rows.train):
+            break
+        for regularization in (1e-4, 1e-3, 1e-2, 1e-1):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = GaussianMixture(size, reg_covar=regularization, random_state=seed)
+                candidates.append(model.fit(rows.train))
+    best = max(candidates, key=lambda model: model.score(rows.validation))
+    middle = time.perf_counter()
+    logs = best.score_samples(rows.test)
+    return Outcome(logs, middle - start, time.perf_counter() - middle)
+
+
+def kernel_density(rows: Rows, seed: int) -> Outcome:
+    start = time.perf_counter()
+    widths = np.geomspace(0.03, 2, 25)
+    candidates = [KernelDensity(bandwidth=width).fit(rows.train) for width in widths]
+    best = max(candidates, key=lambda model: model.score(rows.validation))
+    middle = time.perf_counter()
+    logs = best.score_samples(rows.test)
+    return Outcome(logs, middle - start, time.perf_counter() - middle)
+
+
+def flow(kind: str) -> Callable[[Rows, int], Outcome]:
+    def method(rows: Rows, seed: int) -> Outcome:
+        import torch
+        import zuko
+
+        torch.manual_seed(seed)
+        columns = rows.train.shape[1]
+        if kind == "MAF":
+            model = zuko.flows.MAF(columns, 0, transforms=5, hidden_features=(64, 64))
+        else:
+            model = zuko.flows.NSF(columns, 0, transforms=3, hidden_features=(64, 64))
+        train, validation, test = (torch.tensor(part, dtype=torch.float32) for part in rows)
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+        best, state, waited, start = np.inf, None, 0, time.perf_counter()
+        for _ in range(1000):
+            for batch in torch.randperm(len(train)).split(256):
+                loss = -model().log_prob(train[batch]).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            with torch.no_grad():
+                loss = -float(model().log_prob(validation).mean())
+            waited += 1
+            if loss < best:
+                best, waited = loss, 0
+                state = {name: value.clone() for name, value in model.state_dict().items()}
+            if waited > 30:
+                break
+        model.load_state_dict(state)
+        middle = time.perf_counter()
+        with torch.no_grad():
+            logs = model().log_prob(test).numpy().astype(float)
+        return Outcome(logs, middle - start, time.perf_counter() - middle)
+
+    return method
+
+
+METHODS: dict[str, Callable[[Rows, int], Outcome]] = {
+    "KernelDiffusion": diffusion,
+    "MAF": flow("MAF"),
+    "NSF": flow("NSF"),
+    "Gaussian mixture": mixture,
+    "kernel density": kernel_density,
+}
+
+
+# -- the run ------------------------------------------------------------------------------------
+
+
+def markdown(records: dict[str, dict[str, float]], tables: list[str], methods: list[str]) -> str:
+    lines = [f"| table | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
+    for table in tables:
+        cells = []
+        for method in methods:
+            found = [r for key, r in records.items() if key.startswith(f"{table}/{method}/")]
+            if not found:
+                cells.append("–")
+                continue
+            means = [record["mean"] for record in found]
+            error = np.std(means) / np.sqrt(len(means)) if len(means) > 1 else found[0]["error"]
+            seconds = np.median([record["fit_seconds"] for record in found])
+            evaluated = np.median([record["evaluate_seconds"] for record in found])
+            cells.append(f"{np.mean(means):.2f} ± {error:.2f} ({seconds:.0f} s, {evaluated:.1f} s)")
+        lines.append(f"| {table} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
+    parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=list(METHODS))
+    arguments = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    store = RESULTS / "flows.json"
+    records = json.loads(store.read_text("utf-8")) if store.exists() else {}
+    for table in arguments.only:
+        for seed in range(arguments.seeds):
+            rows = TABLES[table](seed)
+            for method in arguments.methods:
+                key = f"{table}/{method}/{seed}"
+                if key in records:
+                    continue
+                logs, fitting, evaluating = METHODS[method](rows, seed)
+                records[key] = {
+                    "mean": float(logs.mean()),
+                    "error": float(logs.std() / np.sqrt(len(logs))),
+                    "fit_seconds": fitting,
+                    "evaluate_seconds": evaluating,
+                }
+                print(key, records[key], flush=True)
+                part = store.with_suffix(".part")
+                part.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n", "utf-8")
+                os.replace(part, store)
+    text = markdown(records, list(TABLES), list(METHODS))
+    (RESULTS / "flows.md").write_text(
+        "Mean test log-likelihood ± standard error (seconds to fit, to evaluate). Made by "
+        f"`python benchmarks/flows.py`; see there.\n\n{text}\n",
+        "utf-8",
+    )
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
