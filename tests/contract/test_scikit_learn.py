@@ -26,7 +26,7 @@ def quick(**options):
 @pytest.mark.filterwarnings("ignore::kexpfam.exceptions.NormalizerWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_the_whole_battery():
-    results = check_estimator(quick(), on_fail=None)
+    results = check_estimator(quick(tuning=Tuning(n_steps=1, n_folds=2)), on_fail=None)
     statuses = Counter(result["status"] for result in results)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed, failed
@@ -78,6 +78,8 @@ def test_score_is_the_weighted_mean_log_density(rows):
     "method", ["score_samples", "gradient", "laplacian", "score_matching_loss"]
 )
 def test_asking_before_fitting(method, rows):
+    with pytest.raises(NotFittedError):
+        quick().sample(3)
     with pytest.raises(NotFittedError):
         getattr(quick(), method)(rows)
 

@@ -98,7 +98,8 @@ def _draw(results: Results) -> Any:
                     best = max(run.max() for run in lined)
                     lined = [best - run for run in lined]
                 lined = [np.abs(run) for run in lined]
-                norm = np.sqrt(sum(run.mean() ** 2 for run in lined))
+                # Zero where all systems are equally good: nothing to divide by.
+                norm = np.sqrt(sum(run.mean() ** 2 for run in lined)) or 1.0
                 means.append(lined[number].mean() / norm)
                 deviations.append(lined[number].std() / norm)
             panel.errorbar(
