@@ -193,7 +193,11 @@ def test_noise_can_be_drawn_or_expanded_with_every_basis(
     assert np.isfinite(systems[1].quadratic).all()
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+# A fit compiles much; variants that differ in what is compiled only by a kernel are left out.
+FITTED = [name for name in FAMILIES if name.partition(",")[2] not in (" matern", " random phases")]
+
+
+@pytest.mark.parametrize("name", FITTED)
 def test_a_fit_is_tuned_and_has_a_lower_loss_than_its_base_density(name, two_clusters):
     family, kernel = FAMILIES[name]
     model = KernelExponentialFamily(

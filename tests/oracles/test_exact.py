@@ -17,7 +17,7 @@ from kexpfam import (
     NystromFeatures,
     RationalQuadratic,
 )
-from kexpfam.base import BoxDensity
+from kexpfam.base import BoxDensity, MixtureBase
 from kexpfam.bounds import fourier_error_bound, wasserstein_terms
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import SectionBasis
@@ -92,8 +92,9 @@ def rational(x, y):
     ids=["rbf", "rational"],
 )
 def test_the_exact_basis_gives_the_representer_theorems_solution(
-    spectrum, kernel, base, two_clusters, generator
+    spectrum, kernel, two_clusters, generator
 ):
+    base = MixtureBase(n_components=2).fit(make_sketch(two_clusters), generator)
     rows, weights = two_clusters[::15], generator.integers(1, 4, 20).astype(float)
     basis = ExactFeatures().build(0, make_sketch(rows), spectrum, generator).rescaled(SCALES)
     points = generator.standard_normal((30, 2))

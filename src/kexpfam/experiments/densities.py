@@ -23,7 +23,7 @@ elsewhere.
 """
 
 SYSTEMS = ("DSM RFF", "SM RFF")
-_SIDE = 91
+_SIDE = 61
 
 
 def _cells(options: Options) -> list[tuple[str, ...]]:
@@ -54,7 +54,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
         "truth": float(density.log_density(test).mean()),
         "fisher": fisher_divergence(model, test, density.gradient(test)),
         "seconds": seconds,
-        "grid": [float(f"{value:.4g}") for value in values],
+        "grid": [float(f"{value:.3g}") for value in values],
     }
 
 
@@ -94,7 +94,7 @@ def _draw(results: Results) -> Any:
         truth = np.exp(make_density(name).log_density(points))
         shown = [("truth", truth)]
         shown += [(system, np.array(results.records[name, system]["grid"])) for system in SYSTEMS]
-        top = float(np.quantile(truth, 0.995))
+        top = 1.3 * float(np.quantile(truth, 0.995))
         for offset, (title, values) in enumerate(shown):
             panel = panels[line, start + offset]
             panel.imshow(

@@ -120,9 +120,11 @@ def write_page(experiments: Iterable[Experiment], folder: Path) -> Path:
 
 def _write(store: Path, settings: Record, records: Mapping[str, Record]) -> None:
     """Atomically, so that an interruption loses nothing."""
-    content = {"settings": settings, "machine": _machine(), "records": records}
+    head = json.dumps({"settings": settings, "machine": _machine()}, sort_keys=True)[:-1]
+    # One line for each record: small files, and differences that can be read.
+    lines = [f"{json.dumps(key)}: {json.dumps(records[key])}" for key in sorted(records)]
     part = store.with_suffix(".part")
-    part.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", "utf-8")
+    part.write_text(head + ', "records": {\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
     os.replace(part, store)
 
 
