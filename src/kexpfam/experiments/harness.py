@@ -105,7 +105,7 @@ def write_page(experiments: Iterable[Experiment], folder: Path) -> Path:
     """One page of all tables and figures that there are results of."""
     parts = [
         "# The paper, reproduced",
-        "Every table and figure of *Denoising Score Matching with Random Fourier Features* "
+        "Tables and figures of *Denoising Score Matching with Random Fourier Features* "
         "(Tsimboy, Kapushev, Burnaev, Oseledets), and some of ours, each with its protocol and "
         "caveats. Made by `kexpfam reproduce` from the JSON files beside this page.",
     ]
