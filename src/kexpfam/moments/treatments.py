@@ -49,9 +49,23 @@ __all__ = ["MonteCarloNoise", "TaylorMoments", "TaylorNoise"]
 _BANK = 1 << 16
 
 
+class _OfLaw(Noise):
+    """A treatment of a law: as a law it is that one."""
+
+    law: Noise
+
+    def characteristic(self, frequencies: Float[Array, "q d"], scale: Any) -> Float[Array, " q"]:
+        return self.law.characteristic(frequencies, scale)
+
+    def sample(
+        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
+    ) -> Float[np.ndarray, "n d"]:
+        return self.law.sample(n_samples, n_columns, scale, generator)
+
+
 @register_dataclass
 @dataclass(frozen=True)
-class MonteCarloNoise(Noise):
+class MonteCarloNoise(_OfLaw):
     """Noise that is drawn: every row counts as `n_draws` noisy copies of itself.
 
     Parameters
@@ -81,14 +95,6 @@ class MonteCarloNoise(Noise):
             raise ValueError(f"n_draws must be at least 1; got {self.n_draws}.")
         NoNoise().settled_for(basis)
         return self
-
-    def characteristic(self, frequencies: Float[Array, "q d"], scale: Any) -> Float[Array, " q"]:
-        return self.law.characteristic(frequencies, scale)
-
-    def sample(
-        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
-    ) -> Float[np.ndarray, "n d"]:
-        return self.law.sample(n_samples, n_columns, scale, generator)
 
     @cached_property
     def _banks(self) -> dict[int, Float[np.ndarray, "n d"]]:
@@ -137,7 +143,7 @@ class TaylorMoments(NamedTuple):
 
 @register_dataclass
 @dataclass(frozen=True)
-class TaylorNoise(Noise):
+class TaylorNoise(_OfLaw):
     """Noise averaged to second order in its scale; only its covariance matters.
 
     Parameters
@@ -156,14 +162,6 @@ class TaylorNoise(Noise):
                 "smoother kernel or degree."
             )
         return self
-
-    def characteristic(self, frequencies: Float[Array, "q d"], scale: Any) -> Float[Array, " q"]:
-        return self.law.characteristic(frequencies, scale)
-
-    def sample(
-        self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
-    ) -> Float[np.ndarray, "n d"]:
-        return self.law.sample(n_samples, n_columns, scale, generator)
 
     def moments_follow_scale(self, basis: Any) -> bool:
         return False
