@@ -77,11 +77,13 @@ def test_the_users_jax_setting_is_left_alone(fitted, two_clusters):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"marginals": "log"}, "'auto', 'yeo_johnson' or None"),
+        ({"marginals": "log"}, "'gaussianize', 'yeo_johnson' or None"),
         ({"noise_range": (1.0, 0.1)}, "0 < low < high"),
         ({"n_components": 0}, "n_components must be a whole number ≥ 1"),
         ({"n_levels": 1.5}, "n_levels"),
         ({"tolerance": 0.0}, "tolerance must be positive"),
+        ({"features": "dense"}, "features must be 'auto'"),
+        ({"noise_range": "wide"}, "noise_range must be 'auto' or two numbers"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(options, message, two_clusters):

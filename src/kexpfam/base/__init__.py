@@ -1,5 +1,6 @@
 """Stage 2: the base density q0, which fixes the tails of the model."""
 
+from kexpfam.base.averaged import AveragedMixtureBase
 from kexpfam.base.defensive import BaseDraws, draw_defensively
 from kexpfam.base.density import BaseDensity, BaseFamily, fit_base
 from kexpfam.base.gaussian import GaussianBase
@@ -11,10 +12,12 @@ BASES: dict[str, BaseFamily] = {
     "uniform": UniformBase(),
     "gaussian": GaussianBase(),
     "mixture": MixtureBase(),
+    "averaged_mixture": AveragedMixtureBase(),
 }
 
 __all__ = [
     "BASES",
+    "AveragedMixtureBase",
     "BaseDensity",
     "BaseDraws",
     "BaseFamily",

@@ -52,22 +52,26 @@ class GaussianMixtureDensity:
     def precisions(self) -> Float[np.ndarray, "k d d"]:
         return self._roots.transpose(0, 2, 1) @ self._roots
 
-    def _component_log_densities(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        whitened = np.einsum("kij,nkj->nki", self._roots, rows[:, None] - self.means, optimize=True)
+    def component_log_densities(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """log π_k N(x; μ_k, Σ_k), one component at a time: (n, k, d) numbers overflow the cache."""
         log_roots = np.log(np.diagonal(self._roots, axis1=1, axis2=2)).sum(axis=1)
-        constant = log_roots - rows.shape[1] / 2 * np.log(2 * np.pi) + np.log(self.weights)
-        return constant - (whitened**2).sum(axis=2) / 2
+        constants = log_roots - rows.shape[1] / 2 * np.log(2 * np.pi) + np.log(self.weights)
+        logs = np.empty((len(rows), len(self.weights)))
+        for k, (mean, root) in enumerate(zip(self.means, self._roots, strict=True)):
+            whitened = (rows - mean) @ root.T
+            logs[:, k] = constants[k] - np.einsum("ne,ne->n", whitened, whitened) / 2
+        return logs
 
     def _scores(
         self, rows: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k d"]]:
-        logs = self._component_log_densities(rows)
+        logs = self.component_log_densities(rows)
         responsibilities = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
         shifts = rows[:, None] - self.means
         return responsibilities, -np.einsum("kij,nkj->nki", self.precisions, shifts, optimize=True)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        return np.asarray(logsumexp(self._component_log_densities(rows), axis=1))
+        return np.asarray(logsumexp(self.component_log_densities(rows), axis=1))
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         responsibilities, scores = self._scores(rows)

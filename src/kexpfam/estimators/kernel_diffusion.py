@@ -11,9 +11,10 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kexpfam.data.blocks import block_size_for, padded
+from kexpfam.data.blocks import padded
 from kexpfam.estimators.checks import checked_weights
 from kexpfam.exceptions import FlowWarning
+from kexpfam.features import InteractionFeatures
 from kexpfam.ladder import (
     LadderSettings,
     complete_rows,
@@ -27,7 +28,10 @@ from kexpfam.progress import Progress
 
 __all__ = ["KernelDiffusion"]
 
-_BLOCK = 2048
+# Blocks of one size: everything is compiled once.
+_BLOCK = 512
+# Times its tolerance, an error of the flow is worth a warning.
+_POOR = 100.0
 
 
 @compiled
@@ -44,19 +48,22 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    n_components : int, default=1024
-        Number of Fourier features, in cosine-sine pairs: an odd number is rounded up.
+    n_components : int or "auto", default="auto"
+        Number of Fourier features, in cosine-sine pairs: an odd number is rounded up. "auto" takes
+        1024, or none where a trial on held-out rows gains too little over the base density.
     features : "auto" or InteractionFeatures, default="auto"
         How frequencies are drawn; "auto" chooses their range and orders on held-out rows.
-    marginals : {"auto", "yeo_johnson", None}, default="auto"
-        Power transform of each column; "auto" decides by held-out likelihood.
-    n_levels : int, default=24
+    marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
+        Monotone map of each column: a power transform, or that and the smooth map which makes the
+        column standard normal. "auto" decides by held-out likelihood.
+    n_levels : int, default=10
         Noise levels, equally spaced in the logarithm.
-    noise_range : pair of float, default=(0.03, 3.0)
+    noise_range : "auto" or pair of float, default="auto"
         The lowest and highest noise, in deviations of the whitened rows. What the model gives is
-        the density of the rows with the lowest noise added.
-    tolerance : float, default=1e-4
-        Of the flow's solver, absolute and relative.
+        the density of the rows with the lowest noise added; "auto" stays well below the finest
+        structure of the base density.
+    tolerance : float, default=1e-3
+        Of the flow's solver: the error in a log density, in nats, that its steps may add up to.
     random_state : int, RandomState or None, default=None
         Seed of frequencies, folds and draws.
     verbose : bool, default=False
@@ -71,10 +78,16 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
         Held-out denoising loss of each level, relative to the base density.
     features_ : InteractionFeatures
         The frequencies' range and orders.
-    base_search_ : BaseSearch
-        Size, regularisation and held-out likelihood of the base mixture.
-    exponents_ : ndarray of shape (n_features,)
-        Of the marginal power transforms; ones for none.
+    base_search_ : AverageSearch
+        Size, shrinkage and held-out likelihood of the base density's mixtures.
+    marginals_ : {"gaussianize", "yeo_johnson", None}
+        The kind of marginal map that was chosen.
+    tie_gaps_ : ndarray of shape (n_features,)
+        Width of the cells over which the values of a tied (discrete or coarsely written) column
+        were spread; zero for the others.
+    n_steps_ : int
+        Steps of the flow's solver that meet the tolerance at training rows; 0 where the base
+        density is alone, whose flow is known exactly.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -96,12 +109,12 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        n_components: int = 1024,
+        n_components: Any = "auto",
         features: Any = "auto",
         marginals: Any = "auto",
-        n_levels: int = 24,
-        noise_range: Any = (0.03, 3.0),
-        tolerance: float = 1e-4,
+        n_levels: int = 10,
+        noise_range: Any = "auto",
+        tolerance: float = 1e-3,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -143,15 +156,40 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
         self.noise_scales_ = fit.levels.noise_scales
         self.penalties_, self.losses_ = fit.levels.penalties, fit.levels.losses
         self.features_, self.base_search_ = fit.features, fit.base
-        self.exponents_ = fit.coordinates.exponents
+        self.marginals_, self.tie_gaps_, self.n_steps_ = fit.marginals, fit.gaps, fit.n_steps
         return self
 
-    def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
-        """Normalised log density at each row of X, by the probability flow."""
+    def score_samples(self, X: Any, return_error: bool = False) -> Any:
+        """Normalised log density at each row of X, by the probability flow.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        return_error : bool, default=False
+            Also give an estimate of each log density's numerical error.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+        error : ndarray of shape (n_samples,)
+            Only with `return_error`.
+        """
         rows = self._checked_rows(X)
         whitened = self.coordinates_.forward(rows)
-        logs = self._in_blocks(lambda block: flow_up(self.field_, block, self.tolerance), whitened)
-        return logs + self.coordinates_.log_jacobian(rows)
+        logs, errors = self._in_blocks(flow_up, whitened)
+        logs += self.coordinates_.log_jacobian(rows)
+        if return_error:
+            return logs, errors
+        poor = int((~(errors <= _POOR * self.tolerance)).sum())
+        if poor:
+            warnings.warn(
+                f"The probability flow's error estimate is above {_POOR:g} times its tolerance of "
+                f"{self.tolerance:g} at {poor} of {len(rows)} rows. They may lie far outside the "
+                "data; score_samples(X, return_error=True) says which.",
+                FlowWarning,
+                stacklevel=2,
+            )
+        return logs
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Mean normalised log density of the rows of X (`y` is ignored)."""
@@ -190,11 +228,11 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
 
     def _derivatives(self, rows: Float[np.ndarray, "n d"], time: float) -> tuple[Any, Any]:
         """The score in whitened coordinates, and the curvature that the Laplacian needs."""
-        metric = self.coordinates_.slopes(rows)[0] ** 2
+        metric = self.coordinates_.slopes(rows) ** 2
         pieces = [
             [part[: len(piece)] for part in _derivatives_at(
-                self.field_, padded(piece, _size(piece)), time,
-                self.coordinates_.inverse_root, padded(weight, _size(piece)),
+                self.field_, padded(piece, _BLOCK), time,
+                self.coordinates_.inverse_root, padded(weight, _BLOCK),
             )]
             for piece, weight in zip(
                 _pieces(self.coordinates_.forward(rows)), _pieces(metric), strict=True
@@ -222,15 +260,16 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
             raise ValueError(f"n_samples must be at least 1; got {n_samples}.")
         seeds = check_random_state(random_state).randint(2**31, size=2)
         generator = np.random.default_rng(seeds[0])
-        start = self.field_.base.sample(n_samples, self.noise_scales_[-1], generator)
-        if method == "flow":
-            ends = self._in_blocks(
-                lambda block: flow_down(self.field_, block, self.tolerance), start
-            )
+        # Without a tilt the lowest level is as known as the highest.
+        first = -1 if self.n_steps_ > 0 or method == "sde" else 0
+        start = self.field_.base.sample(n_samples, self.noise_scales_[first], generator)
+        if first == 0:
+            ends = start
+        elif method == "flow":
+            ends, _ = self._in_blocks(flow_down, start)
         else:
-            size = _size(start)
             pieces = [
-                walk_down(self.field_, padded(piece, size), seeds[1] + number, 200, 1, 0.1)[
+                walk_down(self.field_, padded(piece, _BLOCK), seeds[1] + number, 200, 1, 0.1)[
                     : len(piece)
                 ]
                 for number, piece in enumerate(_pieces(start))
@@ -256,8 +295,10 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
         missing, completed = np.isnan(rows), rows.copy()
         for pattern in np.unique(missing[missing.any(axis=1)], axis=0):
             members = (missing == pattern).all(axis=1)
-            partial = np.where(pattern, self.coordinates_.standardizer.center, rows[members])
-            values = self.coordinates_.powered(partial)[:, ~pattern]
+            partial = np.where(
+                pattern, self.coordinates_.marginals.standardizer.center, rows[members]
+            )
+            values = self.coordinates_.mapped(partial)[:, ~pattern]
             whitened = complete_rows(
                 self.field_, self.coordinates_.root[~pattern], values, generator
             )
@@ -265,21 +306,16 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
             completed[members] = np.where(pattern, drawn, rows[members])
         return completed
 
-    def _in_blocks(self, function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray:
-        """A flow, block by block; says where its tolerance was not met."""
-        pieces, met = [], True
-        for piece in _pieces(rows):
-            values, fine = function(padded(piece, _size(piece)))
-            pieces.append(values[: len(piece)])
-            met = met and bool(fine)
-        if not met:
-            warnings.warn(
-                f"The probability flow did not reach its tolerance of {self.tolerance:g} at some "
-                "rows. They may lie far outside the data; or raise the tolerance.",
-                FlowWarning,
-                stacklevel=3,
-            )
-        return np.concatenate(pieces)
+    def _in_blocks(
+        self, flow: Any, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A flow and its error estimates, block by block."""
+        pieces = [
+            [part[: len(piece)] for part in flow(self.field_, padded(piece, _BLOCK), self.n_steps_)]
+            for piece in _pieces(rows)
+        ]
+        values, errors = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+        return values, errors
 
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)
@@ -287,33 +323,47 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
 
     def _settings(self) -> LadderSettings:
         """Names resolved, numbers checked."""
-        if self.marginals not in ("auto", "yeo_johnson", None):
+        if self.marginals not in ("auto", "gaussianize", "yeo_johnson", None):
             raise ValueError(
-                f"marginals must be 'auto', 'yeo_johnson' or None; got {self.marginals!r}."
+                "marginals must be 'auto', 'gaussianize', 'yeo_johnson' or None; got "
+                f"{self.marginals!r}."
             )
-        low, high = (float(value) for value in self.noise_range)
-        if not 0 < low < high:
+        if self.features != "auto" and not isinstance(self.features, InteractionFeatures):
             raise ValueError(
-                f"noise_range must be two numbers, 0 < low < high; got {self.noise_range!r}."
+                f"features must be 'auto' or an InteractionFeatures; got {self.features!r}."
             )
         for name, least in (("n_components", 1), ("n_levels", 2)):
             value = getattr(self, name)
+            if name == "n_components" and value == "auto":
+                continue
             if not isinstance(value, (int, np.integer)) or value < least:
                 raise ValueError(f"{name} must be a whole number ≥ {least}; got {value!r}.")
         if not self.tolerance > 0:
             raise ValueError(f"tolerance must be positive; got {self.tolerance!r}.")
         return LadderSettings(
-            n_components=int(self.n_components),
-            features=None if isinstance(self.features, str) else self.features,
+            n_components="auto" if self.n_components == "auto" else int(self.n_components),
+            features=self.features,
             marginals=self.marginals,
             n_levels=int(self.n_levels),
-            noise_range=(low, high),
+            noise_range=self._checked_range(),
+            tolerance=float(self.tolerance),
         )
+
+    def _checked_range(self) -> Any:
+        """ "auto", or two positive numbers in order."""
+        if isinstance(self.noise_range, str) and self.noise_range == "auto":
+            return "auto"
+        try:
+            low, high = (float(value) for value in self.noise_range)
+        except (TypeError, ValueError):
+            low, high = 0.0, 0.0
+        if not 0 < low < high:
+            raise ValueError(
+                "noise_range must be 'auto' or two numbers, 0 < low < high; got "
+                f"{self.noise_range!r}."
+            )
+        return low, high
 
 
 def _pieces(rows: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
     return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-
-
-def _size(piece: Float[np.ndarray, "b d"]) -> int:
-    return block_size_for(len(piece), _BLOCK)

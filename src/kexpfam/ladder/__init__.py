@@ -2,27 +2,36 @@
 
 from kexpfam.ladder.conditional import complete_rows
 from kexpfam.ladder.fit import LadderFit, LadderSettings, fit_ladder
-from kexpfam.ladder.flow import ScoreField, flow_down, flow_up, score_field
+from kexpfam.ladder.flow import ScoreField, flow_down, flow_up, score_field, steps_needed
 from kexpfam.ladder.levels import Levels, solve_levels
-from kexpfam.ladder.mixture import BaseSearch, SmoothedMixture
-from kexpfam.ladder.moments import LadderMoments, ladder_moments, level_system
+from kexpfam.ladder.mixture import SmoothedMixture, smoothed_mixture
+from kexpfam.ladder.moments import (
+    LadderMoments,
+    PreparedBlock,
+    level_system,
+    prepared_blocks,
+    sum_moments,
+)
 from kexpfam.ladder.reverse import walk_down
 
 __all__ = [
-    "BaseSearch",
     "LadderFit",
     "LadderMoments",
     "LadderSettings",
     "Levels",
+    "PreparedBlock",
     "ScoreField",
     "SmoothedMixture",
     "complete_rows",
     "fit_ladder",
     "flow_down",
     "flow_up",
-    "ladder_moments",
     "level_system",
+    "prepared_blocks",
     "score_field",
+    "smoothed_mixture",
     "solve_levels",
+    "steps_needed",
+    "sum_moments",
     "walk_down",
 ]

@@ -1,56 +1,89 @@
 """The journey of a table into a ladder of noise levels.
 
-    rows ─▶ marginals and whitening ─▶ base mixture ─▶ frequencies ─▶ moments of all levels
+    rows ─▶ marginals and whitening ─▶ base mixtures ─▶ frequencies ─▶ moments of all levels
                                                                              │
     log p, draws ◀─ flow through the levels ◀─ coefficients of each level ◀──┘
 
-What is open (the marginal transform, the mixture's size, the frequencies' range and orders, each
-level's penalty) is chosen on held-out rows. Transform and mixture are chosen together by held-out
-likelihood of the mixture; frequencies by the denoising loss summed over a few levels as σ²J dt, the
-gain in log-likelihood along the flow.
+What is open is chosen on held-out rows: the marginal maps by the likelihood of a small mixture in
+the user's units, the base's size and shrinkage by its own likelihood, frequencies (orders, range,
+how many) by the denoising loss J of a few levels, summed as 2σ²J dt, which is the gain in
+log-likelihood along the flow, and each level's penalty by that level's loss.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
+from kexpfam.base.averaged import AverageSearch, choose_average, fit_average, held_out_logs
+from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
-from kexpfam.data.sketch import Folds, Sketch, repeated_rows, row_keys, sketch_rows, split_folds
-from kexpfam.data.standardize import fit_standardizer
-from kexpfam.features import FourierBasis
+from kexpfam.data.sketch import Folds, Sketch, row_keys, sketch_rows, split_folds
+from kexpfam.data.standardize import Standardizer, fit_standardizer
+from kexpfam.data.ties import spread_ties, tied_gaps
 from kexpfam.features.interactions import InteractionFeatures
-from kexpfam.ladder.flow import ScoreField, score_field
-from kexpfam.ladder.levels import Levels, solve_levels
-from kexpfam.ladder.mixture import BaseSearch, SmoothedMixture, choose_mixture, fit_mixture
-from kexpfam.ladder.moments import LadderMoments, ladder_moments
+from kexpfam.ladder.flow import ScoreField, score_field, steps_needed
+from kexpfam.ladder.levels import Levels, no_levels, solve_levels
+from kexpfam.ladder.mixture import SmoothedMixture, smoothed_mixture
+from kexpfam.ladder.moments import LadderMoments, PreparedBlock, prepared_blocks, sum_moments
 from kexpfam.progress import Progress
 
 __all__ = ["LadderFit", "LadderSettings", "fit_ladder"]
 
-_N_FOLDS = 8
+_N_FOLDS = 5
 _SKETCH = 20_000
-_SEARCH_ROWS = 4000
-_SEARCH_COMPONENTS = 512
-_SEARCH_LEVELS = 6
-_SHORTEST = (0.1, 0.2, 0.4, 0.8)
-_ORDERS = ((1,), (1, 2), (1, 2, 3, 4))
 _FEWEST_ROWS = 4
+# Fewer rows than this: more folds are held out in turn and more noisy copies are drawn.
 _FEW_ROWS = 5000
+_COORDINATE_ROWS = 4000
+# Rows times columns, within limits.
+_SEARCH_NUMBERS, _SEARCH_ROWS = 100_000, (2500, 10_000)
+_SEARCH_COMPONENTS = 512
+_SEARCH_LEVELS = 5
+_FREQUENCIES = (
+    InteractionFeatures(),
+    InteractionFeatures(orders=(1, 2, 3), along_axes=0.0),
+    InteractionFeatures(orders=(2,), along_axes=0.0),
+    InteractionFeatures(orders=(1, 2), shortest=0.1, along_axes=0.25),
+)
+_SHORTER, _LONGER = (0.2, 0.1), (0.8,)
+# How many functions are fitted unless told, and the standard errors of the likelihood that the
+# search must gain by them: below, the base density is left alone.
+_N_COMPONENTS, _WORTH_A_TILT = 1024, 1.0
+# The lowest noise is this share of the base's thin directions, within limits.
+_LOWEST_SHARE, _LOWEST_LIMITS, _HIGHEST = 0.2, (0.003, 0.03), 3.0
+_THIN = 0.02
+# Rows at which the flow's steps are tried.
+_STEP_ROWS = 128
 
 
 @dataclass(frozen=True)
 class LadderSettings:
-    """What to fit."""
+    """What to fit; "auto" is chosen from the rows."""
 
-    n_components: int
-    features: InteractionFeatures | None
-    marginals: str | None
+    n_components: int | Literal["auto"]
+    features: InteractionFeatures | Literal["auto"]
+    marginals: Literal["auto", "gaussianize", "yeo_johnson"] | None
     n_levels: int
-    noise_range: tuple[float, float]
+    noise_range: tuple[float, float] | Literal["auto"]
+    tolerance: float
+
+
+class LadderFit(NamedTuple):
+    """A fitted ladder and what was chosen on the way."""
+
+    coordinates: Coordinates
+    field: ScoreField
+    levels: Levels
+    features: InteractionFeatures
+    base: AverageSearch
+    marginals: str | None
+    gaps: Float[np.ndarray, " d"]
+    n_steps: int
 
 
 class _Folds:
@@ -64,14 +97,13 @@ class _Folds:
         return (self._folds.numbers(keys) - self._first) % self._folds.n_folds
 
 
-class LadderFit(NamedTuple):
-    """A fitted ladder and what was chosen on the way."""
+class _Fitted(NamedTuple):
+    """What the search for frequencies starts from."""
 
     coordinates: Coordinates
-    field: ScoreField
-    levels: Levels
-    features: InteractionFeatures
-    base: BaseSearch
+    base: SmoothedMixture
+    noise_range: tuple[float, float]
+    least_gain: float
 
 
 def fit_ladder(
@@ -92,101 +124,160 @@ def fit_ladder(
             f"A ladder of noise levels needs at least {_FEWEST_ROWS} distinct rows, since some "
             f"are held out; got {len(sketch.rows)}. Try KernelExponentialFamily."
         )
+    gaps = tied_gaps(sketch.rows)
+    rows = spread_ties(rows, keys, gaps)
+    sketch = sketch._replace(rows=spread_ties(sketch.rows, sketch.keys, gaps))
     folds = _Folds(split_folds(sketch.keys, _N_FOLDS), sketch)
-    held = folds.numbers(sketch.keys) == 0
-    mixture_seed = int(for_base.integers(2**31))
-    coordinates, search = _choose_coordinates(sketch, held, standardizer, settings, mixture_seed)
-    base = fit_mixture(coordinates.forward(repeated_rows(sketch)), search, mixture_seed)
-    noise_scales = np.geomspace(*settings.noise_range, settings.n_levels)
-    features = settings.features
-    if features is None:
-        features = _choose_features(
-            coordinates, base, sketch, folds.numbers(sketch.keys), settings, for_search, progress
+    numbers = folds.numbers(sketch.keys)
+    base_seed = int(for_base.integers(2**31))
+    coordinates, marginals = _choose_coordinates(
+        sketch, numbers == 0, standardizer, settings, base_seed
+    )
+    whitened = coordinates.forward(sketch.rows)
+    search = choose_average(whitened, sketch.weights, numbers == 0, base_seed, progress)
+    base = smoothed_mixture(fit_average(whitened, sketch.weights, search, base_seed).density())
+    noise_range = settings.noise_range
+    if isinstance(noise_range, str):
+        noise_range = _noise_range(base)
+    fitted = _Fitted(coordinates, base, noise_range, _WORTH_A_TILT * search.error)
+    features, n_components = _choose_features(
+        fitted, sketch, numbers, settings, for_search, progress
+    )
+    basis = features.build(max(n_components, 1), coordinates.root, for_features)
+    noise_scales = np.geomspace(*noise_range, settings.n_levels)
+    if n_components == 0:
+        levels = no_levels(basis, noise_scales)
+    else:
+        held_out = _n_held_out(len(sketch.rows))
+        numbers = folds.numbers(keys)
+        places = _prepared_folds(
+            base, noise_scales, coordinates.forward(rows), weights, numbers, held_out
         )
-    basis = features.build(settings.n_components, coordinates.root, for_features)
-    held_out = _n_held_out(len(sketch.rows))
-    whitened, numbers = coordinates.forward(rows), folds.numbers(keys)
-    parts = _fold_moments(basis, base, noise_scales, whitened, weights, numbers, held_out)
-    levels = solve_levels(basis, noise_scales, parts, held_out, progress)
-    return LadderFit(coordinates, score_field(basis, base, levels), levels, features, search)
+        parts = [sum_moments(basis, blocks) for blocks in places]
+        levels = solve_levels(basis, noise_scales, parts, held_out, progress)
+    field = score_field(basis, base, levels)
+    n_steps = 0
+    if levels.coefficients.any():
+        n_steps = steps_needed(field, padded(whitened[:_STEP_ROWS], _STEP_ROWS), settings.tolerance)
+    return LadderFit(coordinates, field, levels, features, search, marginals, gaps, n_steps)
 
 
-def _fold_moments(
-    basis: FourierBasis,
+def _choose_coordinates(
+    sketch: Sketch,
+    held: np.ndarray,
+    standardizer: Standardizer,
+    settings: LadderSettings,
+    seed: int,
+) -> tuple[Coordinates, str | None]:
+    """Marginal maps with the best held-out likelihood in the user's units."""
+    kinds: tuple[Any, ...] = (settings.marginals,)
+    if settings.marginals == "auto":
+        kinds = (None, "yeo_johnson", "gaussianize")
+    some = slice(0, _COORDINATE_ROWS)
+    weights, judges = sketch.weights[some], held[some]
+    shares = weights[judges] / weights[judges].sum()
+    best: tuple[Coordinates, str | None] | None = None
+    best_logs = np.array([])
+    for kind in kinds:
+        coordinates = fit_coordinates(sketch.rows, sketch.weights, held, standardizer, kind)
+        if len(kinds) == 1:
+            return coordinates, kind
+        whitened = coordinates.forward(sketch.rows[some])
+        logs = held_out_logs(whitened, weights, judges, seed)
+        logs += coordinates.log_jacobian(sketch.rows[some][judges])
+        if best is not None:
+            gain = shares @ (logs - best_logs)
+            error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
+        # A map with more to fit must be better beyond doubt.
+        if best is None or gain > error:
+            best, best_logs = (coordinates, kind), logs
+    assert best is not None
+    return best
+
+
+def _noise_range(base: SmoothedMixture) -> tuple[float, float]:
+    """From well below the base's thin directions to where everything is a Gaussian."""
+    deviations = np.sqrt(np.asarray(base.variances))
+    shares = np.broadcast_to(np.exp(np.asarray(base.log_weights))[:, None], deviations.shape)
+    order = np.argsort(deviations, axis=None)
+    reached = np.cumsum(shares.ravel()[order]) / shares.sum()
+    thin = deviations.ravel()[order][np.searchsorted(reached, _THIN)]
+    return float(np.clip(_LOWEST_SHARE * thin, *_LOWEST_LIMITS)), _HIGHEST
+
+
+def _n_held_out(n_rows: int) -> int:
+    """How many of the folds are held out in turn: more where rows are few and one fold is noisy."""
+    return 2 if n_rows < _FEW_ROWS else 1
+
+
+def _prepared_folds(
     base: SmoothedMixture,
     noise_scales: Float[np.ndarray, " l"],
     whitened: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
     numbers: Int[np.ndarray, " n"],
     n_held_out: int,
-) -> list[LadderMoments]:
-    """Moments of the folds that are held out, and of all others together."""
-    numbers = np.minimum(numbers, n_held_out)
-    kept = [number for number in range(n_held_out + 1) if weights[numbers == number].sum() > 0]
-    return [
-        ladder_moments(basis, base, noise_scales, whitened[side], weights[side])
-        for side in (numbers == number for number in kept)
-    ]
+) -> Iterator[Iterator[PreparedBlock]]:
+    """Blocks of each fold that is held out, and of all others together."""
+    n_directions = 2 if len(whitened) < _FEW_ROWS else 1
 
-
-def _n_held_out(n_rows: int) -> int:
-    """How many of the folds are held out in turn: more where rows are few and one fold is noisy."""
-    return 4 if n_rows < _FEW_ROWS else 1
-
-
-def _choose_coordinates(
-    sketch: Sketch, held: np.ndarray, standardizer: Any, settings: LadderSettings, seed: int
-) -> tuple[Coordinates, BaseSearch]:
-    """Marginal transform and mixture with the best held-out likelihood in the user's units."""
-    options = {"auto": (False, True), "yeo_johnson": (True,), None: (False,)}[settings.marginals]
-    found = []
-    for powers in options:
-        coordinates = fit_coordinates(sketch.rows, sketch.weights, standardizer, powers)
-        whitened = coordinates.forward(sketch.rows)
-        search = choose_mixture(whitened[~held], whitened[held], seed)
-        volume = coordinates.log_jacobian(sketch.rows[held]).mean()
-        found.append((search.held_out + volume, coordinates, search))
-    _, coordinates, search = max(found, key=lambda item: item[0])
-    return coordinates, search
+    present = [number for number in range(_N_FOLDS) if weights[numbers == number].sum() > 0]
+    parts = [numbers == number for number in present[:n_held_out]]
+    if present[n_held_out:]:
+        parts.append(np.isin(numbers, present[n_held_out:]))
+    for part in parts:
+        yield prepared_blocks(base, noise_scales, whitened[part], weights[part], n_directions)
 
 
 def _choose_features(
-    coordinates: Coordinates,
-    base: SmoothedMixture,
+    fitted: _Fitted,
     sketch: Sketch,
     numbers: Int[np.ndarray, " k"],
     settings: LadderSettings,
     generator: np.random.Generator,
     progress: Progress,
-) -> InteractionFeatures:
-    """Range and orders of the frequencies, by what small bases gain along the flow."""
-    n_columns = sketch.rows.shape[1]
-    some = slice(0, _SEARCH_ROWS)
-    whitened = coordinates.forward(sketch.rows[some])
-    weights, numbers = sketch.weights[some], numbers[some]
+) -> tuple[InteractionFeatures, int]:
+    """Orders, range and number of the frequencies, by what small bases gain along the flow."""
+    chosen, n_components = settings.features, settings.n_components
+    if not isinstance(chosen, str) and not isinstance(n_components, str):
+        return chosen, n_components
+    some = slice(0, int(np.clip(_SEARCH_NUMBERS // sketch.rows.shape[1], *_SEARCH_ROWS)))
+    whitened = fitted.coordinates.forward(sketch.rows[some])
     held_out = _n_held_out(len(whitened))
-    noise_scales = np.geomspace(*settings.noise_range, _SEARCH_LEVELS)
+    noise_scales = np.geomspace(*fitted.noise_range, _SEARCH_LEVELS)
+    step = np.log(noise_scales[1] / noise_scales[0])
+    folds = [
+        list(blocks)
+        for blocks in _prepared_folds(
+            fitted.base, noise_scales, whitened, sketch.weights[some], numbers[some], held_out
+        )
+    ]
     seed = int(generator.integers(2**31))
-    orders = list(dict.fromkeys(tuple(o for o in option if o <= n_columns) for option in _ORDERS))
+    count = min(
+        _SEARCH_COMPONENTS, _N_COMPONENTS if isinstance(n_components, str) else n_components
+    )
 
     def gain(features: InteractionFeatures) -> float:
-        basis: FourierBasis = features.build(
-            min(_SEARCH_COMPONENTS, settings.n_components),
-            coordinates.root,
-            np.random.default_rng(seed),
-        )
-        parts = _fold_moments(basis, base, noise_scales, whitened, weights, numbers, held_out)
+        root, draws = fitted.coordinates.root, np.random.default_rng(seed)
+        basis = features.build(count, root, draws)
+        parts: list[LadderMoments] = [sum_moments(basis, blocks) for blocks in folds]
         levels = solve_levels(basis, noise_scales, parts, held_out, Progress())
-        return -float(np.minimum(levels.losses, 0) @ noise_scales**2)
+        return -2 * step * float(np.minimum(levels.losses, 0) @ noise_scales**2)
 
-    best, most = InteractionFeatures(), -1.0
-    candidates = [InteractionFeatures(shortest=shortest) for shortest in _SHORTEST]
-    for features in progress.track(candidates, "frequencies"):
-        found = gain(features)
-        if found > most:
-            best, most = features, found
-    for features in [replace(best, orders=option) for option in orders if option != best.orders]:
-        found = gain(features)
-        if found > most:
-            best, most = features, found
-    return best
+    candidates = _FREQUENCIES if isinstance(chosen, str) else (chosen,)
+    gains = [gain(features) for features in progress.track(candidates, "frequencies")]
+    gained, best = max(gains), candidates[int(np.argmax(gains))]
+    if isinstance(chosen, str) and gained > fitted.least_gain:
+        for direction in (_SHORTER, _LONGER):
+            start = gained
+            for shortest in direction:
+                other = replace(best, shortest=shortest)
+                found = gain(other)
+                if found <= gained:
+                    break
+                gained, best = found, other
+            if gained > start:
+                break
+    if isinstance(n_components, str):
+        n_components = _N_COMPONENTS if gained > fitted.least_gain else 0
+    return best, n_components

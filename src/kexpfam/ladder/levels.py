@@ -19,7 +19,7 @@ level to the next, so the search walks downhill from the last one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -27,12 +27,11 @@ from scipy.linalg import lapack
 
 from kexpfam.features import FourierBasis, QuadraticSystem
 from kexpfam.ladder.moments import LadderMoments, level_system
-from kexpfam.moments import total_moments
 from kexpfam.progress import Progress
 
-__all__ = ["Levels", "solve_levels"]
+__all__ = ["Levels", "no_levels", "solve_levels"]
 
-_PENALTIES = 10.0 ** np.arange(-12, 2.1, 0.5)
+_PENALTIES = 10.0 ** np.arange(-12.0, 3.0)
 
 
 class Levels(NamedTuple):
@@ -47,13 +46,6 @@ class Levels(NamedTuple):
     losses: Float[np.ndarray, " l"]
 
 
-class _Split(NamedTuple):
-    """Moments to fit and moments to judge by."""
-
-    train: LadderMoments
-    held_out: LadderMoments
-
-
 def solve_levels(
     basis: FourierBasis,
     noise_scales: Float[np.ndarray, " l"],
@@ -65,25 +57,46 @@ def solve_levels(
 
     The first `n_held_out` of the folds are held out in turn.
     """
-    everything = total_moments(folds)
-    splits = [
-        _Split(total_moments([*folds[:number], *folds[number + 1 :]]), folds[number])
-        for number in range(min(n_held_out, len(folds) - 1))
-    ]
+    weights = np.array([float(fold.weight) for fold in folds])
+    n_held_out = min(n_held_out, len(folds) - 1)
+    shares = weights[:n_held_out] / weights[:n_held_out].sum()
     coefficients = np.zeros((len(noise_scales), basis.n_features))
     penalties, losses = np.full(len(noise_scales), np.inf), np.zeros(len(noise_scales))
     place = int(np.searchsorted(_PENALTIES, 1e-3))
     for number in progress.track(list(range(len(noise_scales)))[::-1], "levels"):
-
-        def at(moments: LadderMoments, number: int = number) -> QuadraticSystem:
-            return level_system(basis, moments, noise_scales[number], moments.base_terms[number])
-
-        systems = [(at(split.train), at(split.held_out)) for split in splits]
-        shares = np.array([float(split.held_out.weight) for split in splits])
-        place, losses[number] = _best_penalty(systems, shares / shares.sum(), place)
+        # Systems are linear in the moments: those of the folds give all others.
+        systems = [
+            level_system(basis, fold, noise_scales[number], fold.base_terms[number])
+            for fold in folds
+        ]
+        whole = _combined(systems, weights / weights.sum())
+        pairs = [
+            (_combined([whole, held], np.array([1.0, -share]) / (1 - share)), held)
+            for held, share in zip(systems[:n_held_out], weights / weights.sum(), strict=False)
+        ]
+        place, losses[number] = _best_penalty(pairs, shares, place)
         if losses[number] < 0:
-            penalties[number], coefficients[number] = _first_solution(at(everything), place)
+            penalties[number], coefficients[number] = _first_solution(whole, place)
     return Levels(noise_scales, coefficients, penalties, losses)
+
+
+def no_levels(basis: FourierBasis, noise_scales: Float[np.ndarray, " l"]) -> Levels:
+    """The base density alone."""
+    count = len(noise_scales)
+    return Levels(
+        noise_scales, np.zeros((count, basis.n_features)), np.full(count, np.inf), np.zeros(count)
+    )
+
+
+def _combined(
+    systems: Sequence[QuadraticSystem], shares: Float[np.ndarray, " k"]
+) -> QuadraticSystem:
+    quadratic: Any = np.zeros_like(systems[0].quadratic)
+    linear: Any = np.zeros_like(systems[0].linear)
+    for system, share in zip(systems, shares, strict=True):
+        quadratic += share * system.quadratic
+        linear += share * system.linear
+    return QuadraticSystem(quadratic, linear)
 
 
 def _first_solution(system: QuadraticSystem, place: int) -> tuple[float, Float[np.ndarray, " m"]]:

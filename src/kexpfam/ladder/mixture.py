@@ -6,6 +6,9 @@ scores s_k and s = Σ_k r_k s_k,
 
     ∇log q_σ = s        Δlog q_σ = Σ_k r_k (|s_k|² − Σ_i 1/(v_ki + σ²)) − |s|².
 
+The quadratic forms of all components are one matrix product with the products x_i x_j (i ≤ j) of a
+row's columns, and Σ_k r_k s_k one with the precisions: nothing of size n·k·d is made.
+
 | symbol | name        | shape     |
 |--------|-------------|-----------|
 | π_k    | weights     | (k,)      |
@@ -16,19 +19,19 @@ scores s_k and s = Σ_k r_k s_k,
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 
-__all__ = ["BaseSearch", "SmoothedMixture", "choose_mixture"]
+from kexpfam.base import GaussianMixtureDensity
+
+__all__ = ["SmoothedMixture", "smoothed_mixture"]
 
 
 @register_dataclass
@@ -41,33 +44,54 @@ class SmoothedMixture:
     variances: Float[Any, "k d"]
     axes: Float[Any, "k d d"]
 
-    def _parts(self, rows: Float[Any, "n d"], noise_scale: Any) -> tuple[Array, Array, Array]:
-        """Per component: log densities (n, k), scores along its axes (n, k, d), variances."""
+    def _forms(self, noise_scale: Any) -> tuple[Array, Array]:
+        """Precisions P_k, and log π_k N(·) without its quadratic and linear parts."""
         variances = self.variances + noise_scale**2
-        turned = jnp.einsum("nkd,kde->nke", rows[:, None] - self.means, self.axes)
-        scores = -turned / variances
-        squares = (turned**2 / variances).sum(axis=2)
+        precisions = jnp.einsum("kde,ke,kfe->kdf", self.axes, 1 / variances, self.axes)
+        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
         constant = self.log_weights - jnp.log(2 * jnp.pi * variances).sum(axis=1) / 2
-        return constant - squares / 2, scores, variances
+        return precisions, constant - (pulls * self.means).sum(axis=1) / 2
+
+    def _logs(self, rows: Any, noise_scale: Any) -> tuple[Array, Array, Array]:
+        """Components' log densities (n, k), precisions, and products of columns (n, p)."""
+        one, other = np.triu_indices(rows.shape[1])
+        precisions, constant = self._forms(noise_scale)
+        products = rows.T[one] * rows.T[other]
+        # Both x_i x_j and x_j x_i stand in the form.
+        forms = np.where(one == other, 0.5, 1.0) * precisions[:, one, other]
+        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
+        return constant + rows @ pulls.T - (forms @ products).T, precisions, products
 
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
         """log q_σ."""
-        return logsumexp(self._parts(rows, noise_scale)[0], axis=1)
+        return logsumexp(self._logs(rows, noise_scale)[0], axis=1)
 
     def gradient(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, "n d"]:
         """∇log q_σ."""
-        logs, scores, _ = self._parts(rows, noise_scale)
-        shares = jnp.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        return jnp.einsum("nke,kde->nd", shares[:, :, None] * scores, self.axes)
+        logs, precisions, _ = self._logs(rows, noise_scale)
+        return self._mean_score(jax.nn.softmax(logs, axis=1), rows, precisions)
+
+    def _mean_score(self, shares: Array, rows: Any, precisions: Array) -> Array:
+        """Σ_k r_k P_k(μ_k − x)."""
+        count, n_columns = rows.shape
+        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
+        mean = (shares @ precisions.reshape(len(pulls), -1)).reshape(count, n_columns, n_columns)
+        return shares @ pulls - jnp.einsum("ndf,nf->nd", mean, rows)
 
     def gradient_and_laplacian(
         self, rows: Float[Any, "n d"], noise_scale: Any
     ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
         """∇log q_σ and Δlog q_σ."""
-        logs, scores, variances = self._parts(rows, noise_scale)
-        shares = jnp.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        gradient = jnp.einsum("nke,kde->nd", shares[:, :, None] * scores, self.axes)
-        curvature = (scores**2).sum(axis=2) - (1 / variances).sum(axis=1)
+        one, other = np.triu_indices(rows.shape[1])
+        logs, precisions, products = self._logs(rows, noise_scale)
+        shares = jax.nn.softmax(logs, axis=1)
+        gradient = self._mean_score(shares, rows, precisions)
+        # |s_k|² is the quadratic form of P_k².
+        squares = jnp.einsum("kde,kef->kdf", precisions, precisions)
+        pulls = jnp.einsum("kdf,kf->kd", squares, self.means)
+        forms = np.where(one == other, 1.0, 2.0) * squares[:, one, other]
+        lengths = (forms @ products).T - 2 * rows @ pulls.T + (pulls * self.means).sum(axis=1)
+        curvature = lengths - jnp.trace(precisions, axis1=1, axis2=2)
         return gradient, (shares * curvature).sum(axis=1) - (gradient**2).sum(axis=1)
 
     def curvature(
@@ -78,12 +102,14 @@ class SmoothedMixture:
         metric: Float[Any, "n e"],
     ) -> Float[Array, " n"]:
         """Σ_e metric_e a_eᵀ ∇²log q_σ a_e, for the columns a_e of `axes`."""
-        logs, scores, variances = self._parts(rows, noise_scale)
-        shares = jnp.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        turned = jnp.einsum("kdf,de->kfe", self.axes, axes)
-        along = jnp.einsum("nkf,kfe->nke", scores, turned)
-        precisions = (turned**2 / variances[:, :, None]).sum(axis=1)
-        second = jnp.einsum("nk,nke->ne", shares, along**2 - precisions)
+        logs, precisions, _ = self._logs(rows, noise_scale)
+        shares = jax.nn.softmax(logs, axis=1)
+        turned = jnp.einsum("kdf,de->kfe", precisions, axes)
+        along = jnp.einsum("kfe,kf->ke", turned, self.means) - jnp.einsum(
+            "nf,kfe->nke", rows, turned
+        )
+        own = jnp.einsum("de,kde->ke", axes, turned)
+        second = jnp.einsum("nk,nke->ne", shares, along**2 - own)
         return (metric * (second - jnp.einsum("nk,nke->ne", shares, along) ** 2)).sum(axis=1)
 
     def sample(
@@ -98,50 +124,7 @@ class SmoothedMixture:
         return turned + np.asarray(self.means)[chosen]
 
 
-class BaseSearch(NamedTuple):
-    """A mixture and how it was chosen."""
-
-    n_components: int
-    regularization: float
-    held_out: float
-
-
-_SIZES = (1, 2, 3, 5, 8, 12, 20)
-_REGULARIZATIONS = (1e-3, 1e-2, 1e-1)
-# Rows a component needs, for each column, before it is worth trying.
-_ROWS_PER_COLUMN = 2
-
-
-def choose_mixture(
-    train: Float[np.ndarray, "n d"], held_out: Float[np.ndarray, "k d"], seed: int
-) -> BaseSearch:
-    """Size and regularisation with the best held-out likelihood."""
-    best = BaseSearch(1, _REGULARIZATIONS[0], -np.inf)
-    for size in _SIZES:
-        if size > 1 and len(train) < size * max(20, _ROWS_PER_COLUMN * train.shape[1]):
-            break
-        scores = []
-        for regularization in _REGULARIZATIONS:
-            score = float(_fitted(train, size, regularization, seed).score(held_out))
-            scores.append(score)
-            if score > best.held_out:
-                best = BaseSearch(size, regularization, score)
-        # Sizes far beyond the best one only cost time.
-        if size > 3 and max(scores) < best.held_out - 0.5:
-            break
-    return best
-
-
-def fit_mixture(rows: Float[np.ndarray, "n d"], search: BaseSearch, seed: int) -> SmoothedMixture:
-    """The chosen mixture on all rows."""
-    mixture = _fitted(rows, search.n_components, search.regularization, seed)
-    variances, axes = np.linalg.eigh(mixture.covariances_)
-    return SmoothedMixture(np.log(mixture.weights_), mixture.means_, variances, axes)
-
-
-def _fitted(rows: np.ndarray, size: int, regularization: float, seed: int) -> GaussianMixture:
-    mixture = GaussianMixture(size, reg_covar=regularization, random_state=seed, max_iter=200)
-    with warnings.catch_warnings():
-        # A mixture that is still improving is a fine base density.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return mixture.fit(rows)
+def smoothed_mixture(mixture: GaussianMixtureDensity) -> SmoothedMixture:
+    """The mixture with its covariances taken apart, once for all levels."""
+    variances, axes = np.linalg.eigh(mixture.covariances)
+    return SmoothedMixture(np.log(mixture.weights), mixture.means, variances, axes)

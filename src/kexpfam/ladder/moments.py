@@ -6,17 +6,25 @@ q_σ is another mixture at every level. With noisy copies y = x ± σu of a row,
     b_σ = Σ_a E ∇φ(x_a + ε)·∇log q_σ(x_a + ε) ≈ Σ_a mean over copies of ∇φ(y)·∇log q_σ(y),
 
 which is unbiased; the directions u follow from each row's content (see
-`kexpfam.moments.treatments`), so that sums do not depend on order or blocks.
+`kexpfam.moments.treatments`), so that sums do not depend on order or blocks. Since it is an average
+over draws, its trigonometry is done in single precision (sums are in double): the rounding is far
+below the noise.
 
-| symbol | name       | shape    |
-|--------|------------|----------|
-| Σ t tᵀ | gram       | (2q, 2q) |
-| Σ t    | total      | (2q,)    |
-| b_σ    | base_terms | (l, 2q)  |
+The copies and ∇log q_σ there depend on the base but not on the basis: a *prepared* block serves
+many bases.
+
+| symbol        | name       | shape        |
+|---------------|------------|--------------|
+| Σ t tᵀ        | gram       | (2q, 2q)     |
+| Σ t           | total      | (2q,)        |
+| b_σ           | base_terms | (l, 2q)      |
+| y             | points     | (l, c, n, d) |
+| ∇log q_σ(y)   | pulls      | (l, c, n, d) |
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -24,16 +32,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
+from kexpfam.data.blocks import padded
 from kexpfam.features import FourierBasis, FourierMoments, QuadraticSystem
 from kexpfam.ladder.mixture import SmoothedMixture
 from kexpfam.moments import MonteCarloNoise, total_moments
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
 
-__all__ = ["LadderMoments", "ladder_moments", "level_system"]
+__all__ = ["LadderMoments", "PreparedBlock", "level_system", "prepared_blocks", "sum_moments"]
 
-_N_DIRECTIONS = 2
+
+# Blocks of one size: everything is compiled once.
+_BLOCK = 512
 
 
 class LadderMoments(NamedTuple):
@@ -45,55 +55,74 @@ class LadderMoments(NamedTuple):
     base_terms: Float[Any, "l t"]
 
 
-@compiled
-def _block_moments(
-    basis: FourierBasis, base: SmoothedMixture, levels: Any, rows: Any, weights: Any, moves: Any
-) -> LadderMoments:
-    frequencies, amplitudes = basis.frequencies, basis.amplitudes
+class PreparedBlock(NamedTuple):
+    """Rows and weights, padded, with noisy copies of all levels and the base's score there."""
 
-    def trigonometry(points: Any) -> tuple[Any, Any]:
-        angles = frequencies @ points.T
-        return jnp.cos(angles), jnp.sin(angles)
-
-    def base_term(noise_scale: Any) -> Any:
-        """Mean over the copies: cosines get −sin θ w·s, sines cos θ w·s."""
-
-        def one(move: Any) -> Any:
-            points = rows + noise_scale * move
-            cos, sin = trigonometry(points)
-            pull = frequencies @ base.gradient(points, noise_scale).T
-            return jnp.concatenate([-(sin * pull) @ weights, (cos * pull) @ weights])
-
-        return jax.lax.map(one, moves).mean(axis=0)
-
-    stacked = jnp.concatenate(trigonometry(rows))
-    weighted = stacked * weights
-    return LadderMoments(
-        weight=weights.sum(),
-        gram=weighted @ stacked.T,
-        total=weighted.sum(axis=1),
-        base_terms=jax.lax.map(base_term, levels) * jnp.tile(amplitudes, 2),
-    )
+    rows: Float[Any, "n d"]
+    weights: Float[Any, " n"]
+    points: Float[Any, "l c n d"]
+    pulls: Float[Any, "l c n d"]
 
 
-def ladder_moments(
-    basis: FourierBasis,
+def prepared_blocks(
     base: SmoothedMixture,
     levels: Float[np.ndarray, " l"],
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
-) -> LadderMoments:
-    """Sums over all rows, block by block."""
-    noise = MonteCarloNoise(GaussianNoise(), n_draws=_N_DIRECTIONS)
-    size = block_size_for(len(rows), LARGEST_BLOCK // 4)
-    parts = []
+    n_directions: int = 2,
+) -> Iterator[PreparedBlock]:
+    """Blocks of rows, one after the other; memory does not grow with n."""
+    noise = MonteCarloNoise(GaussianNoise(), n_draws=n_directions)
+    size = _BLOCK
     for start in range(0, len(rows), size):
         piece = rows[start : start + size]
         directions = [padded(moved - piece, size) for moved, _ in noise.copies(piece, 1.0)]
         moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
-        share = padded(weights[start : start + size], size)
-        parts.append(_block_moments(basis, base, levels, padded(piece, size), share, moves))
-    return total_moments(parts)
+        whole = padded(piece, size)
+        copies = [_copies(base, level, whole, moves) for level in levels]
+        points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
+        yield PreparedBlock(whole, padded(weights[start : start + size], size), points, pulls)
+
+
+@compiled
+def _copies(base: SmoothedMixture, level: Any, rows: Any, moves: Any) -> Any:
+    def one(move: Any) -> Any:
+        points = rows + level * move
+        return points.astype("float32"), base.gradient(points, level).astype("float32")
+
+    return jax.lax.map(one, moves)
+
+
+def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LadderMoments:
+    """Sums over all rows."""
+    return total_moments([_block_moments(basis, block) for block in blocks])
+
+
+@compiled
+def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+    frequencies = jnp.asarray(basis.frequencies)
+    single, shares = frequencies.astype("float32"), jnp.asarray(block.weights).astype("float32")
+
+    def base_term(copy: Any) -> Any:
+        """Cosines get −sin θ w·s, sines cos θ w·s."""
+        points, pulls = copy
+        angles, pull = single @ points.T, (single @ pulls.T) * shares
+        cosines, sines = jnp.cos(angles) * pull, jnp.sin(angles) * pull
+        return jnp.concatenate([-sines, cosines]).sum(axis=1, dtype="float64")
+
+    def at_level(copies: Any) -> Any:
+        return jax.lax.map(base_term, copies).mean(axis=0)
+
+    angles = frequencies @ block.rows.T
+    stacked = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)])
+    weighted = stacked * block.weights
+    terms = jax.lax.map(at_level, (block.points, block.pulls))
+    return LadderMoments(
+        weight=block.weights.sum(),
+        gram=weighted @ stacked.T,
+        total=weighted.sum(axis=1),
+        base_terms=terms * jnp.tile(basis.amplitudes, 2),
+    )
 
 
 @compiled

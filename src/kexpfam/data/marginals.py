@@ -1,0 +1,285 @@
+"""Monotone maps that make each column of a table look like a standard normal.
+
+A column is standardised, u = (x − center)/scale, and put through a Yeo–Johnson power transform with
+its own exponent λ (λ = 1 changes nothing),
+
+    P(u) = ((1+u)^λ − 1)/λ            u ≥ 0        P'(u) = (1+|u|)^{(λ−1) sign u}
+    P(u) = −((1−u)^{2−λ} − 1)/(2−λ)   u < 0
+
+(logarithms in the limits). Exponents are kept between 0 and 2, where P maps the line onto the line:
+outside, a draw could fall where no x is. To *gaussianise*, the result s = (P − mean)/deviation then
+goes through the distribution function F = Σ_k π_k Φ((s − μ_k)/τ_k) of a mixture fitted to it:
+
+    t = Φ⁻¹(F(s)),      dt/ds = f(s)/φ(t),
+
+which is smooth, has all its derivatives in closed form, and is linear far out, like the widest
+component. Logarithms of Φ are used throughout, from the nearer end, so tails lose no digits.
+
+| symbol      | name                       | shape  |
+|-------------|----------------------------|--------|
+| λ           | exponents                  | (d,)   |
+| π, μ, τ     | weights, means, deviations | (d, k) |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.optimize import elementwise, minimize_scalar
+from scipy.special import log_ndtr, logsumexp, ndtri_exp
+
+from kexpfam.data.standardize import Standardizer
+
+__all__ = ["Curve", "MarginalKind", "Marginals", "fit_marginals"]
+
+MarginalKind = Literal["gaussianize", "yeo_johnson"] | None
+
+_SIZES = (1, 2, 3, 5, 8)
+_N_ITERATIONS, _FINAL_ITERATIONS = 30, 10
+# A component narrower than this, in deviations of the column, would fit single values.
+_NARROWEST = 0.03
+# Held-out nats a row that a larger mixture of one column must gain.
+_WORTH_IT = 0.002
+_SEARCH_ROWS, _MOST_ROWS = 3000, 10_000
+_BLOCK = 4096
+_HALF_LOG_TWO_PI = np.log(2 * np.pi) / 2
+
+
+class _Mixtures(NamedTuple):
+    """One mixture for each column."""
+
+    weights: Float[np.ndarray, "d k"]
+    means: Float[np.ndarray, "d k"]
+    deviations: Float[np.ndarray, "d k"]
+
+
+class Curve(NamedTuple):
+    """t(x) of every column, the logarithm of its slope and that one's first two derivatives."""
+
+    values: Float[np.ndarray, "n d"]
+    log_slopes: Float[np.ndarray, "n d"]
+    first: Float[np.ndarray, "n d"]
+    second: Float[np.ndarray, "n d"]
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """One monotone map for each column. A mixture of one component stands for none."""
+
+    standardizer: Standardizer
+    exponents: Float[np.ndarray, " d"]
+    center: Float[np.ndarray, " d"]
+    scale: Float[np.ndarray, " d"]
+    weights: Float[np.ndarray, "d k"]
+    means: Float[np.ndarray, "d k"]
+    deviations: Float[np.ndarray, "d k"]
+
+    def forward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """t of x."""
+        return self.curve(rows).values
+
+    def curve(self, rows: Float[np.ndarray, "n d"]) -> Curve:
+        """t of x with everything that changes of variables need, block by block."""
+        pieces = [self._curve(rows[i : i + _BLOCK]) for i in range(0, max(len(rows), 1), _BLOCK)]
+        return Curve(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+
+    def _curve(self, rows: Float[np.ndarray, "n d"]) -> Curve:
+        units = self.standardizer.forward(rows)
+        base, exponent = 1 + np.abs(units), self.exponents - 1
+        values = (power_transform(units, self.exponents) - self.center) / self.scale
+        log_slopes = exponent * np.sign(units) * np.log(base) - np.log(self.scale)
+        first, second = exponent / base, -exponent * np.sign(units) / base**2
+        if self.weights.shape[1] > 1:
+            slopes = np.exp(log_slopes)
+            outer = self._gaussianized(values)
+            second = second + outer.second * slopes**2 + outer.first * slopes * first
+            first = first + outer.first * slopes
+            values, log_slopes = outer.values, log_slopes + outer.log_slopes
+        size = self.standardizer.scale
+        return Curve(values, log_slopes - np.log(size), first / size, second / size**2)
+
+    def _gaussianized(self, units: Float[np.ndarray, "n d"]) -> Curve:
+        columns = np.broadcast_to(np.arange(units.shape[1]), units.shape)
+        values, logs, places = self._quantiles(units, columns)
+        log_density = logsumexp(logs, axis=2)
+        shares = np.exp(logs - log_density[:, :, None])
+        slope = -(shares * places / self.deviations).sum(axis=2)
+        bend = (shares * (places**2 - 1) / self.deviations**2).sum(axis=2) - slope**2
+        log_slopes = log_density + values**2 / 2 + _HALF_LOG_TWO_PI
+        slopes = np.exp(log_slopes)
+        first = slope + values * slopes
+        return Curve(values, log_slopes, first, bend + slopes**2 + values * slopes * first)
+
+    def _quantiles(
+        self, units: Float[np.ndarray, "*n"], columns: Int[np.ndarray, "*n"]
+    ) -> tuple[Any, Any, Any]:
+        """Φ⁻¹(F(s)) for numbers of given columns, log densities of components, and (s − μ)/τ."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.weights)[columns]
+        deviations = self.deviations[columns]
+        places = (units[..., None] - self.means[columns]) / deviations
+        below = logsumexp(log_weights + log_ndtr(places), axis=-1)
+        above = logsumexp(log_weights + log_ndtr(-places), axis=-1)
+        nearer = ndtri_exp(np.minimum(below, above))
+        logs = log_weights - np.log(deviations) - places**2 / 2 - _HALF_LOG_TWO_PI
+        return np.where(below < above, nearer, -nearer), logs, places
+
+    def backward(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """x of t."""
+        units = values
+        if self.weights.shape[1] > 1:
+            units = self._undone(values)
+        powered = units * self.scale + self.center
+        return self.standardizer.backward(inverse_power_transform(powered, self.exponents))
+
+    def _undone(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """s with t(s) = values: F lies between its components, and s between their quantiles."""
+        ends = self.means + self.deviations * values[:, :, None]
+        # A little wider, since at the ends rounding decides the sign.
+        low = np.where(self.weights > 0, ends, np.inf).min(axis=2) - 1e-6
+        high = np.where(self.weights > 0, ends, -np.inf).max(axis=2) + 1e-6
+
+        def gap(units: np.ndarray, wanted: np.ndarray, columns: np.ndarray) -> np.ndarray:
+            return np.asarray(self._quantiles(units, columns)[0]) - wanted
+
+        columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+        return np.asarray(elementwise.find_root(gap, (low, high), args=(values, columns)).x)
+
+
+def power_transform(
+    units: Float[np.ndarray, "n d"], exponents: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "n d"]:
+    """Yeo–Johnson, column by column."""
+    above = _box_cox(np.maximum(units, 0), exponents)
+    below = _box_cox(np.maximum(-units, 0), 2 - exponents)
+    return above - below
+
+
+def inverse_power_transform(
+    powered: Float[np.ndarray, "n d"], exponents: Float[np.ndarray, " d"]
+) -> Float[np.ndarray, "n d"]:
+    """The inverse of `power_transform`."""
+    above = _inverse_box_cox(np.maximum(powered, 0), exponents)
+    below = _inverse_box_cox(np.maximum(-powered, 0), 2 - exponents)
+    return above - below
+
+
+def _box_cox(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    """((1+v)^λ − 1)/λ, accurately for small λ and v."""
+    logs = np.log1p(values)
+    safe = np.where(exponents == 0, 1.0, exponents)
+    return np.where(exponents == 0, logs, np.expm1(safe * logs) / safe)
+
+
+def _inverse_box_cox(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+    safe = np.where(exponents == 0, 1.0, exponents)
+    return np.expm1(np.where(exponents == 0, values, np.log1p(safe * values) / safe))
+
+
+def fit_marginals(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    held: Bool[np.ndarray, " n"],
+    standardizer: Standardizer,
+    kind: MarginalKind,
+) -> Marginals:
+    """Exponents by maximum likelihood of a normal marginal, mixtures by that of held-out rows."""
+    units, shares = standardizer.forward(rows), weights / weights.sum()
+    n_columns = rows.shape[1]
+    exponents, center, scale = np.ones(n_columns), np.zeros(n_columns), np.ones(n_columns)
+    ones = np.ones((n_columns, 1))
+    if kind is None:
+        return Marginals(standardizer, exponents, center, scale, ones, 0 * ones, ones)
+    exponents = np.array([_best_exponent(column, shares) for column in units.T])
+    powered = power_transform(units, exponents)
+    center = shares @ powered
+    scale = np.sqrt(shares @ (powered - center) ** 2)
+    mixtures = _Mixtures(ones, 0 * ones, ones)
+    if kind == "gaussianize":
+        some = slice(0, _MOST_ROWS)
+        mixtures = _fit_mixtures(((powered - center) / scale)[some], weights[some], held[some])
+    return Marginals(standardizer, exponents, center, scale, *mixtures)
+
+
+def _best_exponent(units: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]) -> float:
+    """The exponent that makes a column most like a normal one."""
+    logs = shares @ (np.sign(units) * np.log1p(np.abs(units)))
+
+    def loss(exponent: float) -> float:
+        powered = power_transform(units[:, None], np.array([exponent]))[:, 0]
+        variance = shares @ (powered - shares @ powered) ** 2
+        return float(np.log(variance) / 2 - (exponent - 1) * logs)
+
+    return float(minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded").x)
+
+
+def _fit_mixtures(
+    units: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], held: Bool[np.ndarray, " n"]
+) -> _Mixtures:
+    """A mixture for each column, of the size that held-out rows ask for; padded to one shape."""
+    n_columns, largest = units.shape[1], _SIZES[-1]
+    # Sizes are chosen with some of the rows; the chosen mixtures are then improved with all.
+    for_fit, for_judging = (np.flatnonzero(side)[:_SEARCH_ROWS] for side in (~held, held))
+    seen, counted = np.ascontiguousarray(units[for_fit].T), weights[for_fit]
+    judges, judged_by = units[for_judging].T, weights[for_judging]
+    best = np.full(n_columns, -np.inf)
+    chosen = _Mixtures(*(np.zeros((n_columns, largest)) for _ in range(3)))
+    chosen.deviations[:] = 1.0
+    used = 1
+    for size in _SIZES:
+        middles = (np.arange(size) + 0.5) / size
+        means = np.quantile(seen, middles, axis=1).T
+        start = _Mixtures(np.full((n_columns, size), 1 / size), means, 0 * means + 1 / size)
+        found = _improved(start, seen, counted, _N_ITERATIONS)
+        reached = logsumexp(_component_logs(found, judges), axis=1) @ judged_by / judged_by.sum()
+        better = reached > best + _WORTH_IT
+        best[better] = reached[better]
+        used = size if better.any() else used
+        for stored, part in zip(chosen, found, strict=True):
+            stored[better, :size] = part[better]
+        chosen.weights[better, size:] = 0.0
+    start = _Mixtures(*(part[:, :used] for part in chosen))
+    if used == 1:
+        return start
+    return _improved(start, np.ascontiguousarray(units.T), weights, _FINAL_ITERATIONS)
+
+
+def _component_logs(mixtures: _Mixtures, columns: Float[np.ndarray, "d n"]) -> np.ndarray:
+    """log π_k N(s; μ_k, τ_k²), (d, k, n)."""
+    with np.errstate(divide="ignore"):
+        constants = np.log(mixtures.weights) - np.log(mixtures.deviations) - _HALF_LOG_TWO_PI
+    places = (columns[:, None] - mixtures.means[:, :, None]) / mixtures.deviations[:, :, None]
+    return np.asarray(constants[:, :, None] - places**2 / 2)
+
+
+def _improved(
+    mixtures: _Mixtures,
+    columns: Float[np.ndarray, "d n"],
+    weights: Float[np.ndarray, " n"],
+    n_iterations: int,
+) -> _Mixtures:
+    """Expectation–maximisation for all columns at once."""
+    shares = weights / weights.sum()
+    basics = np.stack([np.ones_like(columns), columns, columns**2]) * shares
+    for _ in range(n_iterations):
+        logs = _component_logs(mixtures, columns)
+        logs -= logs.max(axis=1, keepdims=True)
+        members = np.exp(logs, out=logs)
+        members /= members.sum(axis=1, keepdims=True)
+        # Sums of members, members times s and members times s², for every column and component.
+        masses, firsts, seconds = (np.matmul(members, part[:, :, None])[:, :, 0] for part in basics)
+        safe = np.maximum(masses, 1e-300)
+        means = firsts / safe
+        variances = np.maximum(seconds / safe - means**2, 0.0) + _NARROWEST**2
+        # A component that nobody belongs to keeps its place.
+        alive = masses > 1e-12
+        masses = np.where(alive, masses, 0.0)
+        mixtures = _Mixtures(
+            masses / masses.sum(axis=1, keepdims=True),
+            np.where(alive, means, mixtures.means),
+            np.where(alive, np.sqrt(variances), mixtures.deviations),
+        )
+    return mixtures
