@@ -51,7 +51,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         The kernel, by its spectral law: ``Matern(nu=3.5)``, ``RationalQuadratic(alpha=2)``.
     length_scale : "tuned", float or array of shape (n_features,), default="tuned"
         The kernel's length-scale in each column.
-    base : {"mixture", "gaussian", "uniform"} or object, default="mixture"
+    base : {"mixture", "averaged_mixture", "gaussian", "uniform"} or object, default="mixture"
         The base density q0: a family to fit, or any object with ``log_density(X)``,
         ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
     noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"

@@ -159,6 +159,7 @@ def fit_ladder(
     n_steps = 0
     if levels.coefficients.any():
         n_steps = steps_needed(field, padded(whitened[:_STEP_ROWS], _STEP_ROWS), settings.tolerance)
+    search = search._replace(mixtures=())
     return LadderFit(coordinates, field, levels, features, search, marginals, gaps, n_steps)
 
 

@@ -40,7 +40,7 @@ from kexpfam.precision import compiled
 
 __all__ = ["ScoreField", "flow_down", "flow_up", "score_field", "steps_needed"]
 
-_MOST_STEPS = 500
+_MOST_STEPS = 100
 _NEARLY_ALL = 0.95
 
 
