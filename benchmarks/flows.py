@@ -8,7 +8,8 @@ Every method sees the same training and validation rows (z-scored by the trainin
 judged on the same test rows. Flows (zuko's MAF, 5 transforms of (64, 64), and NSF, 3 of (64, 64))
 train with Adam at 1e-3 and batches of 256 until the validation loss has not improved for 30
 epochs, and keep the best epoch. Mixtures and kernel density estimates are chosen on the
-validation rows. KernelDiffusion has its defaults on all tables and splits its rows itself.
+validation rows. KernelDiffusion has its defaults on all tables; it gets training and validation
+rows together, holds out some itself and then fits to all, which the flows cannot.
 Results go to benchmarks/results/flows.json as they come, and to flows.md: mean test
 log-likelihood with its standard error over rows (one seed) or over seeds, seconds of fitting and
 of evaluating.

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_SHRINKAGES = (60.0, 20.0)
+_SHRINKAGES = (60.0, 20.0, 6.0, 2.0)
 # Rows a component needs at least, and rows for which one more component is sure to pay.
 _ROWS_PER_COMPONENT, _TOO_MANY_ROWS = 8, 500
 _N_AVERAGED, _MOST_COMPONENTS = 5, 512
@@ -115,7 +115,7 @@ def choose_average(
     """Size and shrinkage with the best held-out likelihood of an average of two."""
     best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0, ())
     highest = highest_alone = -np.inf
-    table = _Table(rows[~held], weights[~held])
+    table, judges, counts = _Table(rows[~held], weights[~held]), rows[held], weights[held]
     n_train = len(table.rows)
     fewest = min(8, n_train // _TOO_MANY_ROWS)
     sizes = [
@@ -124,19 +124,25 @@ def choose_average(
         if size == 1 or max(2, fewest) <= size <= n_train / _ROWS_PER_COMPONENT
     ]
     for size in progress.track(sizes, "base density"):
-        paths = [list(_path(table, size, seed, _SHRINKAGES))]
-        alone = max(_mean_log(path, rows[held], weights[held]) for path in zip(*paths, strict=True))
+        path: list[GaussianMixtureDensity] = []
+        alone = -np.inf
+        for mixture in _path(table, size, seed, _SHRINKAGES):
+            path.append(mixture)
+            likelihood = float(np.average(_log_densities([mixture], judges), weights=counts))
+            if likelihood < alone:
+                break
+            alone = likelihood
         if alone < highest_alone - _FAR_BEHIND:
             break
         highest_alone = max(highest_alone, alone)
-        if size > 1:
-            paths.append(list(_path(table, size, seed + 1, _SHRINKAGES)))
-        found = AverageSearch(size, _SHRINKAGES[0], -np.inf, 0.0, ())
-        for shrinkage, mixtures in zip(_SHRINKAGES, zip(*paths, strict=True), strict=True):
-            logs = _log_densities(mixtures, rows[held])
-            likelihood = float(np.average(logs, weights=weights[held]))
+        shrinkages = _SHRINKAGES[: len(path)]
+        others = [_path(table, size, seed + 1, shrinkages)] if size > 1 else []
+        found = AverageSearch(size, shrinkages[0], -np.inf, 0.0, ())
+        for shrinkage, mixtures in zip(shrinkages, zip(path, *others, strict=True), strict=True):
+            logs = _log_densities(mixtures, judges)
+            likelihood = float(np.average(logs, weights=counts))
             if likelihood > found.held_out:
-                error = float(np.sqrt(np.average((logs - likelihood) ** 2, weights=weights[held])))
+                error = float(np.sqrt(np.average((logs - likelihood) ** 2, weights=counts)))
                 error /= np.sqrt(len(rows))
                 found = AverageSearch(size, shrinkage, likelihood, error, mixtures)
         highest = max(highest, found.held_out)
@@ -196,14 +202,6 @@ def held_out_logs(
     size = max(1, min(8, int((~held).sum()) // 20))
     path = _path(_Table(rows[~held], weights[~held]), size, seed, [_SHRINKAGES[0]])
     return _log_densities([next(path)], rows[held])
-
-
-def _mean_log(
-    mixtures: Sequence[GaussianMixtureDensity],
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
-) -> float:
-    return float(np.average(_log_densities(mixtures, rows), weights=weights))
 
 
 def _log_densities(
