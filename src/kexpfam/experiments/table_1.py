@@ -28,7 +28,8 @@ Against the paper. With the paper's kind of base (ten components) our DSM RFF st
 below its figures on wine, and so does every other system over that base: what decides is the base,
 and how well it remembers copies of test rows. The averaged base, which is free to take one
 component for every eight rows, has the paper's figure on red wine within the spread over seeds and
-a better one on white. FSSD and time are as good or better; the W₁ cannot be compared, see below.
+a better one on white. FSSD is alike (near zero, as for a perfect model), times are shorter; the W₁
+cannot be compared, see below.
 
 Caveats. The paper does not state its whitening; its Nyström log-likelihoods on wine (−17.2,
 −17.8) are below those of a plain Gaussian in this protocol (−15.9, −15.3). Its W₁ (0.24 in eleven
