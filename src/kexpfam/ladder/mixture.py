@@ -44,22 +44,21 @@ class SmoothedMixture:
     variances: Float[Any, "k d"]
     axes: Float[Any, "k d d"]
 
-    def _forms(self, noise_scale: Any) -> tuple[Array, Array]:
-        """Precisions P_k, and log π_k N(·) without its quadratic and linear parts."""
+    def _forms(self, noise_scale: Any) -> tuple[Array, Array, Array]:
+        """Precisions P_k, P_kμ_k, and log π_k N(·) without its quadratic and linear parts."""
         variances = self.variances + noise_scale**2
         precisions = jnp.einsum("kde,ke,kfe->kdf", self.axes, 1 / variances, self.axes)
         pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
         constant = self.log_weights - jnp.log(2 * jnp.pi * variances).sum(axis=1) / 2
-        return precisions, constant - (pulls * self.means).sum(axis=1) / 2
+        return precisions, pulls, constant - (pulls * self.means).sum(axis=1) / 2
 
     def _logs(self, rows: Any, noise_scale: Any) -> tuple[Array, Array, Array]:
         """Components' log densities (n, k), precisions, and products of columns (n, p)."""
         one, other = np.triu_indices(rows.shape[1])
-        precisions, constant = self._forms(noise_scale)
+        precisions, pulls, constant = self._forms(noise_scale)
         products = rows.T[one] * rows.T[other]
         # Both x_i x_j and x_j x_i stand in the form.
         forms = np.where(one == other, 0.5, 1.0) * precisions[:, one, other]
-        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
         return constant + rows @ pulls.T - (forms @ products).T, precisions, products
 
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
