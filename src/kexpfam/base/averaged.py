@@ -4,15 +4,16 @@
 
 A mixture with full covariances has more parameters than a table has rows for; those here share what
 they have in common (see `kexpfam.base.shrunk`), and with many small components become a compressed
-kernel density estimate. Size and shrinkage are chosen on held-out rows, and mixtures from several
-starts are averaged, which removes what is accidental in each: the choice is made for averages of
-two, since averaging wants larger and looser mixtures than a single fit. One wide component of small
-weight w covers rows far from all others. Rows are expected whitened, or nearly so.
+kernel density estimate. Size and shrinkage are chosen on held-out rows, and mixtures of half, once
+and twice that size from several starts are averaged, which removes what is accidental in each.
+Averaging wants larger and looser mixtures than a single fit, which is foreseen from what averages
+of two gain over one; and a fit to all rows wants more components than one to those not held out.
+One wide component of small weight w covers rows far from all others. Rows are expected whitened, or
+nearly so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from scipy.special import logsumexp
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import RowTable, improve_mixture, mixture_path
+from kexpfam.base.shrunk import RowTable, mixture_path
 from kexpfam.data.sketch import Sketch
 from kexpfam.progress import Progress
 
@@ -39,20 +40,18 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SHRINKAGES = (60.0, 20.0, 6.0, 2.0)
 # Rows a component needs at least, and rows for which one more component is sure to pay.
 _ROWS_PER_COMPONENT, _TOO_MANY_ROWS = 8, 500
-_N_AVERAGED, _MOST_COMPONENTS = 5, 512
+_N_AVERAGED, _MOST_COMPONENTS = 16, 512
+# Sizes that are averaged, as multiples of the chosen one.
+_FACTORS = (1.0, 0.5, 2.0)
 _ONE_HELD_OUT_OF = 5
-# By how many standard errors a size may fall behind the best and still be taken, and by how many
-# nats, and larger ones still be tried.
-_NO_WORSE, _FALLEN_BEHIND = 0.5, 0.1
-# A single mixture that is so far behind the best single one will not catch up in an average.
-_FAR_BEHIND = 0.2
-# To move a mixture to a few more rows.
-_REFIT_ITERATIONS = 6
+# By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
+# mixture behind the best single one, which would not catch up in an average.
+_FALLEN_BEHIND = 0.2
 _WIDE, _WIDE_WEIGHT = 3.0, 3e-4
 
 
 class AverageSearch(NamedTuple):
-    """Size and shrinkage of averaged mixtures, the held-out likelihood of two, and those two.
+    """Size and shrinkage of averaged mixtures, and the held-out likelihood foreseen for them.
 
     `error` is the standard error of a mean log density over as many rows as there are.
     """
@@ -61,7 +60,6 @@ class AverageSearch(NamedTuple):
     shrinkage: float
     held_out: float
     error: float
-    mixtures: tuple[GaussianMixtureDensity, ...]
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,9 @@ class AveragedMixtureBase:
         )
         held = np.arange(len(sketch.rows)) % _ONE_HELD_OUT_OF == 0
         seed = int(generator.integers(2**31))
-        search = choose_average(sketch.rows, sketch.weights, held, seed, Progress())
+        search = choose_average(
+            sketch.rows, sketch.weights, held, seed, Progress(), self.n_averaged
+        )
         average = fit_average(sketch.rows, sketch.weights, search, seed, self.n_averaged)
         return average.density()
 
@@ -94,10 +94,11 @@ def choose_average(
     held: Bool[np.ndarray, " n"],
     seed: int,
     progress: Progress,
+    n_averaged: int = _N_AVERAGED,
 ) -> AverageSearch:
-    """Size and shrinkage with the best held-out likelihood of an average of two."""
-    best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0, ())
-    highest = highest_alone = -np.inf
+    """Size and shrinkage with the best held-out likelihood, foreseen from averages of two."""
+    best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0)
+    highest_alone = -np.inf
     table, judges, counts = RowTable(rows[~held], weights[~held]), rows[held], weights[held]
     n_train = len(table.rows)
     fewest = min(8, n_train // _TOO_MANY_ROWS)
@@ -111,34 +112,38 @@ def choose_average(
         alone = -np.inf
         for mixture in mixture_path(table, size, seed, _SHRINKAGES):
             path.append(mixture)
-            likelihood = float(np.average(_log_densities([mixture], judges), weights=counts))
+            likelihood = float(np.average(_log_densities(mixture, judges), weights=counts))
             if likelihood < alone:
                 break
             alone = likelihood
-        if alone < highest_alone - _FAR_BEHIND:
+        if alone < highest_alone - _FALLEN_BEHIND:
             break
         highest_alone = max(highest_alone, alone)
         shrinkages = _SHRINKAGES[: len(path)]
         others = [mixture_path(table, size, seed + 1, shrinkages)] if size > 1 else []
-        found = AverageSearch(size, shrinkages[0], -np.inf, 0.0, ())
+        found = AverageSearch(size, shrinkages[0], -np.inf, 0.0)
+        # The gain by averaging k is to first order proportional to 1 − 1/k.
+        still_to_gain = 1 - 2 / max(2, _n_starts(size, n_averaged))
         for shrinkage, mixtures in zip(shrinkages, zip(path, *others, strict=True), strict=True):
-            logs = _log_densities(mixtures, judges)
+            each = np.stack([_log_densities(mixture, judges) for mixture in mixtures])
+            logs = logsumexp(each, axis=0) - np.log(len(each))
+            logs += still_to_gain * (logs - np.mean(each, axis=0))
             likelihood = float(np.average(logs, weights=counts))
             if likelihood > found.held_out:
                 error = float(np.sqrt(np.average((logs - likelihood) ** 2, weights=counts)))
                 error /= np.sqrt(len(rows))
-                found = AverageSearch(size, shrinkage, likelihood, error, mixtures)
-        highest = max(highest, found.held_out)
-        # With all rows and more to average, larger mixtures will do better than they do here.
-        if found.held_out >= highest - _NO_WORSE * found.error:
+                found = AverageSearch(size, shrinkage, likelihood, error)
+        if found.held_out > best.held_out:
             best = found
-        elif found.held_out < highest - _FALLEN_BEHIND:
+        elif found.held_out < best.held_out - _FALLEN_BEHIND:
             break
+    if best.n_components > 1:
+        best = best._replace(n_components=round(best.n_components * len(rows) / n_train))
     return best
 
 
 class Average(NamedTuple):
-    """Mixtures of the same kind from several starts."""
+    """Mixtures of several sizes and starts."""
 
     mixtures: tuple[GaussianMixtureDensity, ...]
 
@@ -161,18 +166,21 @@ def fit_average(
     seed: int,
     n_averaged: int = _N_AVERAGED,
 ) -> Average:
-    """Several mixtures of the chosen kind, on all rows; the search's own are only moved to them."""
-    most = max(2, _MOST_COMPONENTS // search.n_components)
-    starts = 1 if search.n_components == 1 else min(n_averaged, most)
+    """Several mixtures of about the chosen size, on all rows."""
+    starts = _n_starts(search.n_components, n_averaged)
     table = RowTable(rows, weights)
-    mixtures = [
-        improve_mixture(one, table, search.shrinkage, _REFIT_ITERATIONS)
-        for one in search.mixtures[:starts]
-    ]
-    for start in range(len(mixtures), starts):
-        path = mixture_path(table, search.n_components, seed + start, [search.shrinkage])
-        mixtures.append(next(path))
-    return Average(tuple(mixtures))
+    sizes = np.resize([factor * search.n_components for factor in _FACTORS], starts)
+    sizes = np.clip(np.round(sizes), 1, max(1, len(rows) // _ROWS_PER_COMPONENT)).astype(int)
+    paths = (
+        mixture_path(table, int(size), seed + start, [search.shrinkage])
+        for start, size in enumerate(sizes)
+    )
+    return Average(tuple(next(path) for path in paths))
+
+
+def _n_starts(size: int, n_averaged: int) -> int:
+    """How many mixtures of a size are averaged."""
+    return 1 if size == 1 else min(n_averaged, max(2, _MOST_COMPONENTS // size))
 
 
 def held_out_logs(
@@ -184,15 +192,14 @@ def held_out_logs(
     """Held-out log densities of one mixture of middling size: enough to compare coordinates by."""
     size = max(1, min(8, int((~held).sum()) // 20))
     path = mixture_path(RowTable(rows[~held], weights[~held]), size, seed, [_SHRINKAGES[0]])
-    return _log_densities([next(path)], rows[held])
+    return _log_densities(next(path), rows[held])
 
 
 def _log_densities(
-    mixtures: Sequence[GaussianMixtureDensity], rows: Float[np.ndarray, "n d"]
+    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, " n"]:
-    """Of an average of mixtures and the wide component."""
-    logs = [logsumexp(mixture.component_log_densities(rows), axis=1) for mixture in mixtures]
-    average = logsumexp(logs, axis=0) - np.log(len(mixtures))
+    """Of a mixture and the wide component."""
+    logs = logsumexp(mixture.component_log_densities(rows), axis=1)
     n_columns = rows.shape[1]
     wide = -(rows**2).sum(axis=1) / 2 / _WIDE**2 - n_columns * np.log(_WIDE * np.sqrt(2 * np.pi))
-    return np.logaddexp(average + np.log1p(-_WIDE_WEIGHT), wide + np.log(_WIDE_WEIGHT))
+    return np.logaddexp(logs + np.log1p(-_WIDE_WEIGHT), wide + np.log(_WIDE_WEIGHT))

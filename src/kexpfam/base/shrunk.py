@@ -27,11 +27,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam.base.mixture import GaussianMixtureDensity
 
-__all__ = ["RowTable", "improve_mixture", "mixture_path"]
+__all__ = ["RowTable", "mixture_path"]
 
 _FLOOR = 1e-4
 # Expectation–maximisation stops when an iteration gains less than this, in nats a row.
-_CONVERGED = 3e-3
+_CONVERGED = 1e-2
 # Numbers in a block of products of columns.
 _BLOCK_NUMBERS = 2_000_000
 # Of such numbers, as many are kept between iterations (a quarter of a gigabyte).
@@ -87,11 +87,11 @@ def mixture_path(
     for number, shrinkage in enumerate(shrinkages, 1):
         # On the way to weaker shrinkage there is no need to arrive.
         most = _MOST_ITERATIONS if number == len(shrinkages) else _MOST_ITERATIONS // 2
-        mixture = improve_mixture(mixture, table, shrinkage, most)
+        mixture = _improved(mixture, table, shrinkage, most)
         yield mixture
 
 
-def improve_mixture(
+def _improved(
     mixture: GaussianMixtureDensity,
     table: RowTable,
     shrinkage: float,

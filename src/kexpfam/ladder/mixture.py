@@ -73,8 +73,13 @@ class SmoothedMixture:
     def _mean_score(self, shares: Array, rows: Any, precisions: Array) -> Array:
         """Σ_k r_k P_k(μ_k − x)."""
         count, n_columns = rows.shape
+        one, other = np.triu_indices(n_columns)
+        places = np.zeros((n_columns, n_columns), int)
+        places[one, other] = places[other, one] = np.arange(len(one))
         pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
-        mean = (shares @ precisions.reshape(len(pulls), -1)).reshape(count, n_columns, n_columns)
+        # P_k is symmetric: half of it is averaged, then unfolded.
+        mean = (shares @ precisions[:, one, other])[:, places.ravel()]
+        mean = mean.reshape(count, n_columns, n_columns)
         return shares @ pulls - jnp.einsum("ndf,nf->nd", mean, rows)
 
     def gradient_and_laplacian(
