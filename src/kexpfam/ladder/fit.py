@@ -45,11 +45,13 @@ _SEARCH_NUMBERS, _SEARCH_ROWS = 100_000, (2500, 10_000)
 _SEARCH_COMPONENTS = 512
 _SEARCH_LEVELS = 5
 _FREQUENCIES = (
-    InteractionFeatures(),
     InteractionFeatures(orders=(1, 2, 3), along_axes=0.0),
     InteractionFeatures(orders=(2,), along_axes=0.0),
+    InteractionFeatures(),
     InteractionFeatures(orders=(1, 2), shortest=0.1, along_axes=0.25),
 )
+# Where the first ones gain less than this, the others will not gain enough.
+_FIRST, _HOPELESS = 2, 0.03
 _SHORTER, _LONGER = (0.2, 0.1), (0.8,)
 # How many functions are fitted unless told, and the nats a row that the search must gain by them:
 # below, the base density is left alone, which is exact and many times faster.
@@ -264,7 +266,11 @@ def _choose_features(
         return -2 * step * float(np.minimum(levels.losses, 0) @ noise_scales**2)
 
     candidates = _FREQUENCIES if isinstance(chosen, str) else (chosen,)
-    gains = [gain(features) for features in progress.track(candidates, "frequencies")]
+    gains: list[float] = []
+    for features in progress.track(candidates, "frequencies"):
+        gains.append(gain(features))
+        if len(gains) == _FIRST and max(gains) < _HOPELESS:
+            break
     gained, best = max(gains), candidates[int(np.argmax(gains))]
     if isinstance(chosen, str) and gained > _WORTH_A_TILT:
         for direction in (_LONGER, _SHORTER):
