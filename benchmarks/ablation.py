@@ -20,6 +20,7 @@ import numpy as np
 from kexpfam import FlowWarning, KernelDiffusion
 from kexpfam.base.averaged import AverageSearch, fit_average
 from kexpfam.data.coordinates import fit_coordinates
+from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
 from kexpfam.datasets import load_miniboone
 
@@ -42,7 +43,9 @@ def base_likelihood(
     rows: np.ndarray, test: np.ndarray, kind: str, shrinkage: float, n_averaged: int
 ) -> float:
     weights, held = np.ones(len(rows)), np.arange(len(rows)) % 5 == 0
-    coordinates = fit_coordinates(rows, weights, held, fit_standardizer(rows, weights), kind)
+    coordinates = fit_coordinates(
+        rows, weights, held, fit_standardizer(ArrayRows(rows, weights)), kind
+    )
     search = AverageSearch(SIZE, shrinkage, 0.0, 0.0, ())
     average = fit_average(coordinates.forward(rows), weights, search, 0, n_averaged)
     logs = average.density().log_density(coordinates.forward(test))

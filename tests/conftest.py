@@ -27,7 +27,9 @@ STAGES = [
 install_import_hook([f"kexpfam.{stage}" for stage in STAGES], "beartype.beartype")
 
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase  # noqa: E402
+from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
+from kexpfam.moments import MomentSource  # noqa: E402
 
 
 @pytest.fixture
@@ -43,6 +45,15 @@ def make_sketch(rows: np.ndarray, weights: np.ndarray | None = None) -> Sketch:
 def columns(count: int) -> Sketch:
     """A sketch of which only the number of columns matters."""
     return make_sketch(np.vstack([np.zeros(count), np.ones(count)]))
+
+
+def moment_source(basis, noise, rows, weights, base, folds=None, **options) -> MomentSource:
+    """Moments of rows in memory, by fold."""
+    folds = np.zeros(len(rows), int) if folds is None else folds
+    source = ArrayRows(rows, weights, chunk_rows=len(rows)).mapped(
+        lambda chunk: chunk._replace(labels=folds)
+    )
+    return MomentSource(basis, noise, base, source, **options)
 
 
 @pytest.fixture

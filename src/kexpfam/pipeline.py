@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity, RescaledDensity, draw_defensively, fit_base
-from kexpfam.data.sketch import Folds, Sketch, row_keys, sketch_rows, split_folds
+from kexpfam.data.rows import RowSource
+from kexpfam.data.sketch import Folds, Labelling, Sketch, Sketching, split_folds
 from kexpfam.data.standardize import Standardizer, fit_standardizer
 from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
 from kexpfam.features import Basis, QuadraticSystem, Spectrum
@@ -77,8 +78,7 @@ class Fit(NamedTuple):
 
 
 def fit_density(
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
+    source: RowSource,
     settings: Settings,
     seed: np.random.SeedSequence,
     progress: Progress,
@@ -88,12 +88,13 @@ def fit_density(
     streams = [np.random.default_rng(child) for child in seed.spawn(5)]
     for_base, for_features, for_tuning, for_draws, for_normalizer = streams
 
-    spread = fit_standardizer(rows, weights, names)
-    keys = row_keys(spread.forward(rows), int(seed.generate_state(1)[0]))
-    standardizer = spread if settings.standardize else _identity(rows.shape[1])
-    rows = standardizer.forward(rows)
+    spread = fit_standardizer(source, names)
+    n_columns = len(spread.scale)
+    standardizer = spread if settings.standardize else _identity(n_columns)
     column_scale = spread.scale / standardizer.scale
-    sketch = sketch_rows(rows, weights, keys, settings.tuning.sketch_size)
+    sketching = Sketching(spread, int(seed.generate_state(1)[0]), settings.tuning.sketch_size)
+    sketch = source.total(sketching, sketching.combine, "sketch")
+    sketch = sketch.seen_through(standardizer)
 
     unit_basis = settings.features.build(
         settings.n_components, sketch, settings.spectrum, for_features
@@ -101,7 +102,7 @@ def fit_density(
     settings = _settled(settings, unit_basis)
     base = _fit_base(settings.base, sketch, standardizer, for_base)
     draws = draw_defensively(base, _N_DRAWS, for_draws)
-    covariance = settings.noise.covariance_shape(rows.shape[1])
+    covariance = settings.noise.covariance_shape(n_columns)
     problem = TuningProblem(
         unit_basis, settings.noise, base, covariance, sketch, draws, settings.criterion
     )
@@ -109,16 +110,16 @@ def fit_density(
     basis = unit_basis.rescaled(tuned.length_scale)
 
     folds = _folds(sketch, settings)
-    numbers = folds.numbers(keys) if folds else None
-    source = MomentSource(basis, settings.noise, rows, weights, base, numbers)
+    rows = source.mapped(Labelling(sketching, standardizer, folds))
+    moments_of = MomentSource(basis, settings.noise, base, rows)
     surface = None
     if folds:
-        surface = _surface(problem, basis, source, tuned, settings, folds, progress)
+        surface = _surface(problem, basis, moments_of, tuned, settings, folds, progress)
         chosen = choose(surface, settings.criterion)
     else:
         chosen = Choice(tuned.noise_scale, tuned.penalty)
 
-    moments = total_moments(source.at(chosen.noise_scale).values())
+    moments = total_moments(moments_of.at(chosen.noise_scale).values())
     system = system_at(basis, moments, settings.noise, chosen.noise_scale)
     untilted = FittedDensity(basis, np.zeros(basis.n_features), base, standardizer, 0.0)
     density, estimate, penalty = _solve(

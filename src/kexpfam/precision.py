@@ -19,7 +19,13 @@ import numpy as np
 __all__ = ["compiled"]
 
 
-def compiled(function: Callable[..., Any] | None = None, *, static: tuple[str, ...] = ()) -> Any:
+def compiled(
+    function: Callable[..., Any] | None = None,
+    *,
+    static: tuple[str, ...] = (),
+    donated: tuple[str, ...] = (),
+    on_device: bool = False,
+) -> Any:
     """Compile `function` and run it in float64: NumPy in, NumPy out.
 
     Parameters
@@ -28,14 +34,20 @@ def compiled(function: Callable[..., Any] | None = None, *, static: tuple[str, .
         A pure function of arrays, or of records of arrays (pytrees).
     static : tuple of str
         Names of the arguments that select the computation rather than enter it.
+    donated : tuple of str
+        Names of the arguments whose memory the result may take over.
+    on_device : bool
+        Hand out JAX arrays, where they were computed: for results that go straight back into
+        compiled functions, and nowhere else.
     """
     if function is None:
-        return functools.partial(compiled, static=static)
-    jitted = jax.jit(function, static_argnames=static)
+        return functools.partial(compiled, static=static, donated=donated, on_device=on_device)
+    jitted = jax.jit(function, static_argnames=static, donate_argnames=donated)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, jitted(*args, **kwargs))
+            result = jitted(*args, **kwargs)
+            return result if on_device else jax.tree.map(np.asarray, result)
 
     return call

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -31,17 +32,37 @@ class Progress:
             return iter(items)
         return self._shown(items, label)
 
+    def rows(self, chunks: Iterable[Any], n_rows: int | None, label: str) -> Iterator[Any]:
+        """Iterate over chunks of rows under a bar that counts rows, and rows per second."""
+        if not self._verbose:
+            return iter(chunks)
+        return self._counted(chunks, n_rows, label)
+
+    def _counted(self, chunks: Iterable[Any], n_rows: int | None, label: str) -> Iterator[Any]:
+        start, seen = time.perf_counter(), 0
+        with _bars() as bars:
+            task = bars.add_task(label, total=n_rows, note="")
+            for chunk in chunks:
+                yield chunk
+                seen += len(chunk.rows)
+                rate = seen / max(time.perf_counter() - start, 1e-9)
+                bars.update(task, advance=len(chunk.rows), note=f"{rate:,.0f} rows/s")
+
     def _shown(self, items: Sequence[T], label: str) -> Iterator[T]:
-        columns = (
-            TextColumn("{task.description:<18}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with RichProgress(*columns, console=Console(stderr=True)) as bars:
+        with _bars() as bars:
             task = bars.add_task(label, total=len(items), note="")
             for item in items:
                 yield item
                 bars.update(task, advance=1, note=self._note)
         self._note = ""
+
+
+def _bars() -> RichProgress:
+    columns = (
+        TextColumn("{task.description:<18}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    return RichProgress(*columns, console=Console(stderr=True))

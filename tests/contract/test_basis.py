@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tests.conftest import make_sketch
+from tests.conftest import make_sketch, moment_source
 
 from kexpfam import (
     ArcCosineFeatures,
@@ -28,7 +28,7 @@ from kexpfam.base import MixtureBase
 from kexpfam.data.blocks import make_block
 from kexpfam.features import FEATURES, Basis
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.moments import MomentSource, add_moments, block_moments, total_moments
+from kexpfam.moments import add_moments, block_moments, total_moments
 from kexpfam.noise import AutomaticNoise, GaussianNoise, NoNoise
 from kexpfam.precision import compiled
 from kexpfam.solve import penalty_matrix_of, system_at
@@ -141,7 +141,7 @@ def test_sums_add_and_the_system_is_sound(unit_basis, noise, mixture, two_cluste
 
 
 def test_a_source_gives_moments_for_every_noise_scale(unit_basis, noise, mixture, two_clusters):
-    source = MomentSource(unit_basis, noise, two_clusters, np.ones(300), mixture)
+    source = moment_source(unit_basis, noise, two_clusters, np.ones(300), mixture)
     direct = make_block(two_clusters, np.ones(300), mixture, noise.covariance_shape(2), 512)
     for scale in (0.0, 0.4):
         found = system_at(unit_basis, total_moments(source.at(scale).values()), noise, scale)
@@ -179,8 +179,8 @@ def test_noise_can_be_drawn_or_expanded_with_every_basis(
             treatment.settled_for(unit_basis)
         return
     assert treatment.settled_for(unit_basis) is treatment
-    source = MomentSource(unit_basis, treatment, two_clusters, np.ones(300), mixture)
-    plain = MomentSource(unit_basis, NoNoise(), two_clusters, np.ones(300), mixture)
+    source = moment_source(unit_basis, treatment, two_clusters, np.ones(300), mixture)
+    plain = moment_source(unit_basis, NoNoise(), two_clusters, np.ones(300), mixture)
     systems = [
         system_at(unit_basis, total_moments(source.at(scale).values()), treatment, scale)
         for scale in (0.0, 0.1)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special
-from tests.conftest import make_sketch
+from tests.conftest import make_sketch, moment_source
 
 from kexpfam import (
     ExactFeatures,
@@ -23,7 +23,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.features import SectionBasis
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FittedDensity
-from kexpfam.moments import MomentSource, total_moments
+from kexpfam.moments import total_moments
 from kexpfam.noise import NoNoise
 from kexpfam.precision import compiled
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
@@ -33,7 +33,7 @@ SCALES, PENALTY = np.array([0.9, 1.3]), 0.01
 
 def solved(basis, rows, weights, base, penalty=PENALTY):
     """f of a basis fitted without noise, as a function of rows."""
-    source = MomentSource(basis, NoNoise(), rows, weights, base)
+    source = moment_source(basis, NoNoise(), rows, weights, base)
     system = system_at(basis, total_moments(source.at(0.0).values()), NoNoise(), 0.0)
     coefficients = solve_ridge(system, penalty, penalty_matrix_of(basis))
     unit = Standardizer(np.zeros(2), np.ones(2))

@@ -10,6 +10,7 @@ from scipy.special import roots_hermite
 
 from kexpfam import KernelDiffusion
 from kexpfam.data.coordinates import fit_coordinates
+from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
 from kexpfam.datasets import make_density
 from kexpfam.features.interactions import InteractionFeatures
@@ -62,7 +63,7 @@ def ladder_moments(basis, base, levels, rows, weights):
 
 def coordinates_of(rows, kind):
     weights, held = np.ones(len(rows)), np.arange(len(rows)) % 8 == 0
-    return fit_coordinates(rows, weights, held, fit_standardizer(rows, weights), kind)
+    return fit_coordinates(rows, weights, held, fit_standardizer(ArrayRows(rows, weights)), kind)
 
 
 KINDS = [None, "yeo_johnson", "gaussianize"]

@@ -9,6 +9,7 @@ from scipy import stats
 from kexpfam.base.averaged import AveragedMixtureBase, choose_average, fit_average
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.data.marginals import fit_marginals
+from kexpfam.data.rows import ArrayRows
 from kexpfam.data.sketch import row_keys, sketch_rows
 from kexpfam.data.standardize import fit_standardizer
 from kexpfam.data.ties import spread_ties, tied_gaps
@@ -26,7 +27,7 @@ def two_humps(generator):
 @pytest.fixture
 def gaussianized(two_humps):
     weights, held = np.ones(len(two_humps)), np.arange(len(two_humps)) % 8 == 0
-    standardizer = fit_standardizer(two_humps, weights)
+    standardizer = fit_standardizer(ArrayRows(two_humps, weights))
     return fit_marginals(two_humps, weights, held, standardizer, "gaussianize")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from tests.conftest import make_sketch
+from tests.conftest import make_sketch, moment_source
 
 from kexpfam import FourierFeatures, LaplaceNoise, MonteCarloNoise, NystromFeatures, TaylorNoise
 from kexpfam.base import draw_defensively
 from kexpfam.data.blocks import make_block
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.moments import MomentSource, total_moments
+from kexpfam.moments import total_moments
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
 from kexpfam.solve import system_at
@@ -32,7 +32,7 @@ def case(request, two_clusters, generator):
 
 
 def system_of(basis, noise, rows, base, scale):
-    source = MomentSource(basis, noise, rows, np.ones(len(rows)), base)
+    source = moment_source(basis, noise, rows, np.ones(len(rows)), base)
     return system_at(basis, total_moments(source.at(scale).values()), noise, scale)
 
 
@@ -93,7 +93,9 @@ def test_drawn_noise_does_not_depend_on_the_rows_order_or_neighbours(case, two_c
     basis, law = case
     drawn = MonteCarloNoise(law, n_draws=3)
     whole = system_of(basis, drawn, two_clusters[:200], base, 0.3)
-    source = MomentSource(basis, drawn, two_clusters[:200][::-1], np.ones(200), base, block_size=64)
+    source = moment_source(
+        basis, drawn, two_clusters[:200][::-1], np.ones(200), base, block_size=64
+    )
     found = system_at(basis, total_moments(source.at(0.3).values()), drawn, 0.3)
     np.testing.assert_allclose(found.quadratic, whole.quadratic, atol=1e-12)
 

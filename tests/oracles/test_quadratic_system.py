@@ -154,18 +154,3 @@ def test_a_mixture_base_is_averaged_over_the_noise_to_fourth_order(generator):
     errors = [error(scale) for scale in (0.2, 0.1, 0.05)]
     slopes = np.log2(np.divide(errors[:-1], errors[1:]))
     assert (slopes > 3.5).all(), slopes
-
-
-def test_one_gaussian_base_after_the_other_from_the_same_sums(two_clusters, generator):
-    """For affine s0(x) = a + Jx the base's sums follow from Σt and Σt xᵀ."""
-    basis = FourierFeatures().build(6, columns(2), RadialBasis(), generator)
-    precision = np.linalg.inv(FULL)
-    gaussian = GaussianMixtureDensity(np.ones(1), np.array([[0.3, -0.2]]), FULL[None])
-    block = make_block(two_clusters, np.ones(300), gaussian, np.eye(2), size=512)
-    moments = block_moments(basis, block, GaussianNoise(), 0.0)
-    offset = precision @ [0.3, -0.2]
-    np.testing.assert_allclose(
-        moments.base_cross,
-        np.outer(moments.total, offset) - moments.cross @ precision,
-        atol=1e-9,  # sums over 300 rows
-    )

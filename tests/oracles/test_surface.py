@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.conftest import make_sketch
+from tests.conftest import make_sketch, moment_source
 
 from kexpfam import FourierFeatures, NystromFeatures, QuadratureNormalizer
 from kexpfam.base import MixtureBase, draw_defensively
@@ -12,7 +12,6 @@ from kexpfam.data.sketch import split_folds
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FittedDensity
-from kexpfam.moments import MomentSource
 from kexpfam.noise import GaussianNoise
 from kexpfam.progress import Progress
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
@@ -29,7 +28,7 @@ def test_every_figure_is_that_of_a_refit_without_the_fold(family, two_clusters, 
     base = MixtureBase(n_components=2).fit(sketch, generator)
     basis = family.build(12, sketch, RadialBasis(), generator)
     folds = split_folds(sketch.keys, 3).numbers(sketch.keys)
-    source = MomentSource(basis, noise, sketch.rows, sketch.weights, base, folds)
+    source = moment_source(basis, noise, sketch.rows, sketch.weights, base, folds)
     draws = draw_defensively(base, 40_000, generator)
     held_out = HeldOutRows(sketch.rows, sketch.weights, folds, draws)
     surface = loss_surface(basis, source, noise, NOISE_SCALES, PENALTIES, held_out, Progress())
@@ -37,7 +36,7 @@ def test_every_figure_is_that_of_a_refit_without_the_fold(family, two_clusters, 
     for k in range(3):
         kept, left = sketch.rows[folds != k], sketch.rows[folds == k]
         for s, noise_scale in enumerate(NOISE_SCALES):
-            refit = MomentSource(basis, noise, kept, np.ones(len(kept)), base)
+            refit = moment_source(basis, noise, kept, np.ones(len(kept)), base)
             system = system_at(basis, refit.at(noise_scale)[0], noise, noise_scale)
             for p, penalty in enumerate(PENALTIES):
                 beta = solve_ridge(system, penalty, penalty_matrix_of(basis))

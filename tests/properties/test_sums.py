@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.conftest import columns, make_sketch
+from tests.conftest import columns, make_sketch, moment_source
 
 from kexpfam.base import MixtureBase
 from kexpfam.features import FourierFeatures
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.moments import MomentSource, add_moments, scale_moments, total_moments
+from kexpfam.moments import add_moments, scale_moments, total_moments
 from kexpfam.noise import GaussianNoise
 
 ROWS = np.random.default_rng(0).standard_normal((200, 2))
@@ -21,7 +21,7 @@ BASIS = FourierFeatures().build(6, columns(2), RadialBasis(), np.random.default_
 
 
 def moments(rows, weights, **options):
-    source = MomentSource(BASIS, GaussianNoise(), rows, weights, BASE, **options)
+    source = moment_source(BASIS, GaussianNoise(), rows, weights, BASE, **options)
     return total_moments(source.at(0.0).values())
 
 

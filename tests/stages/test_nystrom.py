@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.conftest import make_sketch
+from tests.conftest import make_sketch, moment_source
 
 from kexpfam import KernelExponentialFamily, LaplaceNoise, Matern, NystromFeatures, Tuning
 from kexpfam.data.standardize import Standardizer
@@ -12,7 +12,7 @@ from kexpfam.datasets import make_density
 from kexpfam.features import NystromBasis, SectionBasis
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FittedDensity
-from kexpfam.moments import MomentSource, total_moments
+from kexpfam.moments import total_moments
 from kexpfam.noise import NoNoise
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 
@@ -37,7 +37,7 @@ def test_duplicate_points_do_no_harm(two_clusters, base):
     points, unit = two_clusters[:15], np.ones(2)
 
     def fitted(basis):
-        source = MomentSource(basis, NoNoise(), two_clusters, np.ones(300), base)
+        source = moment_source(basis, NoNoise(), two_clusters, np.ones(300), base)
         system = system_at(basis, total_moments(source.at(0.0).values()), NoNoise(), 0.0)
         coefficients = solve_ridge(system, 1e-3, penalty_matrix_of(basis))
         return FittedDensity(basis, coefficients, base, Standardizer(0 * unit, unit), 0.0)

@@ -20,7 +20,6 @@ copies x_a + σu of the rows; the directions u are kept, so that sums can be dif
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,16 +27,20 @@ from jaxtyping import Float, Shaped
 
 __all__ = [
     "LARGEST_BLOCK",
+    "NOT_FINITE",
     "Block",
     "Curved",
     "block_size_for",
-    "iterate_blocks",
     "make_block",
     "padded",
 ]
 
 _SMALLEST = 64
-LARGEST_BLOCK = 8192
+LARGEST_BLOCK = 4096
+NOT_FINITE = (
+    "The base density's derivatives are not finite at some training rows. Expected a base "
+    "density that is positive and smooth wherever there are data; try base='gaussian'."
+)
 
 
 class Block(NamedTuple):
@@ -61,17 +64,6 @@ class Curved(Protocol):
     def hessian(self, rows: np.ndarray) -> np.ndarray: ...
 
     def bend(self, rows: np.ndarray, covariance: np.ndarray) -> np.ndarray: ...
-
-
-@runtime_checkable
-class Corrupting(Protocol):
-    """The part of a noise that blocks need."""
-
-    def covariance_shape(self, n_columns: int) -> np.ndarray: ...
-
-    def copies(
-        self, rows: np.ndarray, noise_scale: float
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]: ...
 
 
 def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
@@ -98,10 +90,7 @@ def make_block(
     """One padded block of `size` rows."""
     derivatives = base.gradient(rows), base.hessian(rows), base.bend(rows, covariance)
     if not all(np.isfinite(derivative).all() for derivative in derivatives):
-        raise ValueError(
-            "The base density's derivatives are not finite at some training rows. Expected a base "
-            "density that is positive and smooth wherever there are data; try base='gaussian'."
-        )
+        raise ValueError(NOT_FINITE)
     gradient, hessian, bend = derivatives
     return Block(
         rows=padded(rows, size),
@@ -112,22 +101,3 @@ def make_block(
         directions=None if directions is None else padded(directions, size),
         noise_scale=np.asarray(noise_scale, float),
     )
-
-
-def iterate_blocks(
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
-    base: Curved,
-    noise: Corrupting,
-    noise_scale: float,
-    largest: int = LARGEST_BLOCK,
-) -> Iterator[Block]:
-    """Cut rows, or their noisy copies, into padded blocks."""
-    size = block_size_for(len(rows), largest)
-    covariance = noise.covariance_shape(rows.shape[1])
-    for start in range(0, len(rows), size):
-        piece = slice(start, start + size)
-        copies = list(noise.copies(rows[piece], noise_scale))
-        for copied, directions in copies:
-            shares = weights[piece] / len(copies)
-            yield make_block(copied, shares, base, covariance, size, directions, noise_scale)

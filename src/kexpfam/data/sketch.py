@@ -25,14 +25,23 @@ exactly.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
+from kexpfam.data.rows import Chunk
+from kexpfam.data.standardize import Standardizer
+
 __all__ = [
     "Folds",
+    "Labelling",
     "Sketch",
+    "Sketching",
+    "merge_sketches",
     "repeated_rows",
     "row_keys",
     "sketch_rows",
@@ -52,6 +61,11 @@ class Sketch(NamedTuple):
     keys: UInt64[np.ndarray, " k"]
     low: Float[np.ndarray, " d"]
     high: Float[np.ndarray, " d"]
+
+    def seen_through(self, standardizer: Standardizer) -> Sketch:
+        """The same rows in standardised units."""
+        rows, low, high = map(standardizer.forward, (self.rows, self.low, self.high))
+        return self._replace(rows=rows, low=low, high=high)
 
 
 def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
@@ -104,6 +118,9 @@ def sketch_rows(
 ) -> Sketch:
     """The `size` distinct rows of positive weight with the smallest keys."""
     kept = np.flatnonzero(weights > 0)
+    if not len(kept):
+        edge = np.full(rows.shape[1], np.inf)
+        return Sketch(rows[:0], weights[:0], keys[:0], edge, -edge)
     distinct, first, group = np.unique(keys[kept], return_index=True, return_inverse=True)
     totals = np.bincount(group, weights[kept])
     chosen = slice(0, size)
@@ -114,6 +131,58 @@ def sketch_rows(
         low=rows[kept].min(axis=0),
         high=rows[kept].max(axis=0),
     )
+
+
+def merge_sketches(one: Sketch, other: Sketch, size: int) -> Sketch:
+    """The sketch of both sets of rows."""
+    merged = sketch_rows(
+        np.concatenate([one.rows, other.rows]),
+        np.concatenate([one.weights, other.weights]),
+        np.concatenate([one.keys, other.keys]),
+        size,
+    )
+    low, high = np.minimum(one.low, other.low), np.maximum(one.high, other.high)
+    return merged._replace(low=low, high=high)
+
+
+@dataclass(frozen=True)
+class Sketching:
+    """The sketch as a summary of chunks: rows in standardised units have keys.
+
+    `spread` is what keys are taken through, and need not be what the rows are in.
+    """
+
+    spread: Standardizer
+    seed: int
+    size: int
+
+    def __call__(self, chunks: Iterable[Chunk]) -> Sketch:
+        return reduce(self.combine, map(self._of_chunk, chunks))
+
+    def keys(self, rows: Float[np.ndarray, "n d"]) -> UInt64[np.ndarray, " n"]:
+        """Of rows in the user's units."""
+        return row_keys(self.spread.forward(rows), self.seed)
+
+    def _of_chunk(self, chunk: Chunk) -> Sketch:
+        return sketch_rows(chunk.rows, chunk.weights, self.keys(chunk.rows), self.size)
+
+    def combine(self, one: Sketch, other: Sketch) -> Sketch:
+        return merge_sketches(one, other, self.size)
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """A function of chunks: rows brought to the model's units, with the folds of their keys."""
+
+    sketching: Sketching
+    model: Standardizer
+    folds: Folds | None
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        rows = self.model.forward(chunk.rows)
+        if self.folds is None:
+            return chunk._replace(rows=rows)
+        return Chunk(rows, chunk.weights, self.folds.numbers(self.sketching.keys(chunk.rows)))
 
 
 def repeated_rows(sketch: Sketch, limit: int = 50_000) -> Float[np.ndarray, "r d"]:

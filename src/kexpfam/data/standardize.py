@@ -3,21 +3,29 @@
 The model is fitted on z. A density changes by the Jacobian of the map,
 log p(x) = log p(z) − Σ_j log scale_j, and ∂/∂x_j = (1/scale_j) ∂/∂z_j.
 
-| symbol | name    | shape |
-|--------|---------|-------|
-| μ      | center  | (d,)  |
-| s      | scale   | (d,)  |
+Means and deviations come from sums over chunks that are centred one by one and combined as Chan,
+Golub and LeVeque (1983) do, so that no digits are lost to a large mean.
+
+| symbol | name      | shape |                                             |
+|--------|-----------|-------|---------------------------------------------|
+| μ      | center    | (d,)  |                                             |
+| s      | scale     | (d,)  |                                             |
+|        | magnitude | (d,)  | largest absolute value: the unit of the sums |
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["Standardizer", "fit_standardizer"]
+from kexpfam.data.rows import Chunk, RowSource
+
+__all__ = ["ColumnSums", "Standardizer", "column_sums", "combine_columns", "fit_standardizer"]
 
 _CONSTANT = 16 * np.finfo(float).eps
 
@@ -29,7 +37,7 @@ class Standardizer:
     center: Float[np.ndarray, " d"]
     scale: Float[np.ndarray, " d"]
 
-    def forward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def forward(self, rows: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
         return (rows - self.center) / self.scale
 
     def backward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
@@ -41,30 +49,79 @@ class Standardizer:
         return float(np.log(self.scale).sum())
 
 
-def fit_standardizer(
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
-    names: Sequence[str] | None = None,
-) -> Standardizer:
-    """Weighted mean and standard deviation of every column; refuses constant columns.
+class ColumnSums(NamedTuple):
+    """Of every column, in units of its magnitude: the mean and the squares about it.
 
-    Each column is divided by its own largest magnitude before squaring, so that a
-    column scaled by 1e200 neither overflows nor disturbs its neighbours.
+    `first` is the weight that weights are measured in: huge ones would overflow.
     """
-    kept = weights > 0
-    rows, weights = rows[kept], weights[kept] / weights[kept].max()
-    weights = weights / weights.sum()
-    magnitude = np.abs(rows).max(axis=0)
-    magnitude = np.where(magnitude > 0, magnitude, 1.0)
-    unit_rows = rows / magnitude
-    center = weights @ unit_rows
-    scale = np.sqrt(weights @ (unit_rows - center) ** 2)
-    constant = np.flatnonzero(scale <= _CONSTANT * np.maximum(np.abs(center), 1e-300))
+
+    n_rows: int
+    first: float
+    weight: float
+    magnitude: Float[np.ndarray, " d"]
+    mean: Float[np.ndarray, " d"]
+    squares: Float[np.ndarray, " d"]
+
+
+def _chunk_sums(chunk: Chunk) -> ColumnSums:
+    """Each column is divided by its own largest magnitude before squaring, so that a column scaled
+    by 1e200 neither overflows nor disturbs its neighbours.
+    """
+    kept = chunk.weights > 0
+    n_columns = chunk.rows.shape[1]
+    if not kept.any():
+        return ColumnSums(0, 0.0, 0.0, *np.zeros((3, n_columns)))
+    rows, weights = chunk.rows, chunk.weights
+    if not kept.all():
+        rows, weights = rows[kept], weights[kept]
+    magnitude = np.maximum(rows.max(axis=0), -rows.min(axis=0))
+    unit = rows / np.where(magnitude > 0, magnitude, 1.0)
+    first = float(weights.max())
+    shares = weights / first
+    total = float(shares.sum())
+    mean = (shares / total) @ unit
+    return ColumnSums(len(rows), first, total, magnitude, mean, shares @ (unit - mean) ** 2)
+
+
+def combine_columns(one: ColumnSums, other: ColumnSums) -> ColumnSums:
+    """Sums over both sets of rows."""
+    if one.n_rows == 0 or other.n_rows == 0:
+        return one if one.n_rows else other
+    first = max(one.first, other.first)
+    magnitude = np.maximum(one.magnitude, other.magnitude)
+    unit = np.where(magnitude > 0, magnitude, 1.0)
+    weights = [part.weight * (part.first / first) for part in (one, other)]
+    means = [part.mean * (part.magnitude / unit) for part in (one, other)]
+    squares = [
+        part.squares * (part.first / first) * (part.magnitude / unit) ** 2 for part in (one, other)
+    ]
+    total = sum(weights)
+    change = means[1] - means[0]
+    return ColumnSums(
+        one.n_rows + other.n_rows,
+        first,
+        total,
+        magnitude,
+        means[0] + change * (weights[1] / total),
+        squares[0] + squares[1] + change**2 * (weights[0] * weights[1] / total),
+    )
+
+
+def column_sums(chunks: Iterable[Chunk]) -> ColumnSums:
+    """Sums over all chunks."""
+    return reduce(combine_columns, map(_chunk_sums, chunks))
+
+
+def fit_standardizer(source: RowSource, names: Sequence[str] | None = None) -> Standardizer:
+    """Weighted mean and standard deviation of every column; refuses constant columns."""
+    sums = source.total(column_sums, combine_columns, "columns")
+    scale = np.sqrt(sums.squares / sums.weight)
+    constant = np.flatnonzero(scale <= _CONSTANT * np.maximum(np.abs(sums.mean), 1e-300))
     if constant.size:
         labels = ", ".join(repr(names[j]) if names is not None else str(j) for j in constant[:5])
         raise ValueError(
-            f"Expected columns that vary, but {constant.size} of {rows.shape[1]} are constant to "
+            f"Expected columns that vary, but {constant.size} of {len(scale)} are constant to "
             f"machine precision (column {labels}). A constant column has no density: drop it, "
             "for instance with sklearn.feature_selection.VarianceThreshold."
         )
-    return Standardizer(center * magnitude, scale * magnitude)
+    return Standardizer(sums.mean * sums.magnitude, scale * sums.magnitude)

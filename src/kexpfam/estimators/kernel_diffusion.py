@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.data.blocks import padded
+from kexpfam.data.rows import ArrayRows
 from kexpfam.estimators.checks import checked_weights
 from kexpfam.exceptions import FlowWarning
 from kexpfam.features import InteractionFeatures
@@ -145,8 +146,7 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
         weights = checked_weights(sample_weight, X)
         entropy = check_random_state(self.random_state).randint(2**31, size=4)
         fit = fit_ladder(
-            X,
-            weights,
+            ArrayRows(X, weights, Progress(self.verbose)),
             self._settings(),
             np.random.SeedSequence(entropy),
             Progress(self.verbose),

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import resolve
+from kexpfam.data.rows import ArrayRows
 from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
 from kexpfam.features import FEATURES, SPECTRA
 from kexpfam.noise import NOISES
@@ -180,8 +181,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         settings = self._settings(X.shape[1])
         entropy = check_random_state(self.random_state).randint(2**31, size=4)
         fit = fit_density(
-            X,
-            weights,
+            ArrayRows(X, weights, Progress(self.verbose)),
             settings,
             np.random.SeedSequence(entropy),
             Progress(self.verbose),

@@ -22,9 +22,8 @@ s0 = ∇log q0 is affine, else up to fourth order in the noise scale σ.
 | W            | frequencies    | (q, d)   |
 | b            | phases         | (q,)     |
 | a            | amplitudes     | (q,)     |
-| Σ t tᵀ       | gram           | (2q, 2q) |
+| Σ t tᵀ       | gram           | (2q, 2q), its upper half |
 | Σ t          | total          | (2q,)    |
-| Σ t xᵀ       | cross          | (2q, d)  |
 | Σ t s0ᵀ      | base_cross     | (2q, d)  |
 | Σ t (J w)ᵀ   | base_curvature | (2q, d)  |
 | Σ t bendᵀ    | base_bend      | (2q, d)  |
@@ -45,10 +44,12 @@ from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.draws import DRAWS
+from kexpfam.features.products import from_upper_half, upper_products
 from kexpfam.features.spectra import Spectrum
+from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.noise import Noise
 
-__all__ = ["FourierBasis", "FourierFeatures", "FourierMoments"]
+__all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
 
 
 class FourierMoments(NamedTuple):
@@ -57,10 +58,16 @@ class FourierMoments(NamedTuple):
     weight: Float[Any, ""]
     gram: Float[Any, "t t"]
     total: Float[Any, " t"]
-    cross: Float[Any, "t d"]
     base_cross: Float[Any, "t d"]
     base_curvature: Float[Any, "t d"]
     base_bend: Float[Any, "t d"]
+
+
+class FourierParts(NamedTuple):
+    """What a block of rows adds, before the products: t√a in lines, and all other sums."""
+
+    lines: Float[Any, "t n"]
+    others: FourierMoments
 
 
 @register_dataclass
@@ -96,7 +103,7 @@ class FourierBasis:
     def _trigonometry(self, rows: Float[Any, "n d"]) -> tuple[Array, Array]:
         """Cosines and sines, one line per frequency: products along rows run fastest so."""
         angles = self.frequencies @ rows.T + self.phases[:, None]
-        return jnp.cos(angles), jnp.sin(angles)
+        return cosine_and_sine(angles)
 
     def _halves(self, coefficients: Float[Any, " m"]) -> tuple[Array, Array]:
         """Coefficients of cos θ and sin θ, amplitudes included."""
@@ -143,25 +150,32 @@ class FourierBasis:
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:
         """Sums that hold for every noise."""
-        trigonometry = jnp.concatenate(self._trigonometry(block.rows))
-        weighted = trigonometry * block.weights
+        parts = self.parts(block)
+        return parts.others._replace(gram=upper_products(parts.lines, parts.lines))
+
+    def parts(self, block: Block) -> FourierParts:
+        """All sums but the products, and the lines whose products are to be summed."""
+        roots = jnp.sqrt(block.weights)
+        lines = jnp.concatenate(self._trigonometry(block.rows)) * roots
+        weighted = lines * roots
         twice = jnp.concatenate([self.frequencies, self.frequencies])
+        n_rows, n_columns = block.rows.shape
         total = weighted.sum(axis=1)
+        slopes = weighted @ jnp.concatenate([block.base_gradient, block.base_bend], axis=1)
         if block.base_hessian.ndim == 2:
             curvature = total[:, None] * (twice @ block.base_hessian)
         else:
-            n_rows, n_columns = block.rows.shape
             flat = weighted @ block.base_hessian.reshape(n_rows, n_columns**2)
             curvature = jnp.einsum("tij,tj->ti", flat.reshape(-1, n_columns, n_columns), twice)
-        return FourierMoments(
+        others = FourierMoments(
             weight=block.weights.sum(),
-            gram=weighted @ trigonometry.T,
+            gram=jnp.zeros((0, 0)),
             total=total,
-            cross=weighted @ block.rows,
-            base_cross=weighted @ block.base_gradient,
+            base_cross=slopes[:, :n_columns],
             base_curvature=curvature,
-            base_bend=weighted @ block.base_bend,
+            base_bend=slopes[:, n_columns:],
         )
+        return FourierParts(lines, others)
 
     # -- the quadratic objective ----------------------------------------------------------
 
@@ -172,7 +186,7 @@ class FourierBasis:
 
     def _quadratic(self, moments: FourierMoments, noise: Noise, noise_scale: Any) -> Array:
         count = len(self.phases)
-        means = moments.gram / moments.weight
+        means = from_upper_half(moments.gram) / moments.weight
         cc, ss, sc = means[:count, :count], means[count:, count:], means[count:, :count]
         minus, plus = noise.pairwise(self.frequencies, noise_scale)
         even, odd = minus * (cc + ss) / 2, plus * (cc - ss) / 2

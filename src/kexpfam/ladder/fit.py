@@ -22,14 +22,21 @@ from jaxtyping import Float, Int, UInt64
 from kexpfam.base.averaged import AverageSearch, choose_average, fit_average, held_out_logs
 from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
-from kexpfam.data.sketch import Folds, Sketch, row_keys, sketch_rows, split_folds
+from kexpfam.data.rows import Chunk, RowSource
+from kexpfam.data.sketch import Folds, Sketch, Sketching, split_folds
 from kexpfam.data.standardize import Standardizer, fit_standardizer
 from kexpfam.data.ties import spread_ties, tied_gaps
 from kexpfam.features.interactions import InteractionFeatures
 from kexpfam.ladder.flow import ScoreField, score_field, steps_needed
 from kexpfam.ladder.levels import Levels, no_levels, solve_levels
 from kexpfam.ladder.mixture import SmoothedMixture, smoothed_mixture
-from kexpfam.ladder.moments import LadderMoments, PreparedBlock, prepared_blocks, sum_moments
+from kexpfam.ladder.moments import (
+    LadderMoments,
+    LadderSummation,
+    PreparedBlock,
+    prepared_blocks,
+    sum_moments,
+)
 from kexpfam.progress import Progress
 
 __all__ = ["LadderFit", "LadderSettings", "fit_ladder"]
@@ -99,6 +106,31 @@ class _Folds:
         return (self._folds.numbers(keys) - self._first) % self._folds.n_folds
 
 
+@dataclass(frozen=True)
+class _View:
+    """A function of chunks: rows spread over their ties and whitened, with their part."""
+
+    sketching: Sketching
+    gaps: Float[np.ndarray, " d"]
+    coordinates: Coordinates
+    folds: _Folds
+    places: Int[np.ndarray, " f"]
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        keys = self.sketching.keys(chunk.rows)
+        rows = spread_ties(chunk.rows, keys, self.gaps)
+        labels = self.places[self.folds.numbers(keys)]
+        return Chunk(self.coordinates.forward(rows), chunk.weights, labels)
+
+
+def _places(numbers: Int[np.ndarray, " k"], n_held_out: int) -> Int[np.ndarray, " f"]:
+    """The part that each fold goes to: one of those held out in turn, or all others together."""
+    places = np.zeros(_N_FOLDS, int)
+    for place, number in enumerate(np.unique(numbers)):
+        places[number] = min(place, n_held_out)
+    return places
+
+
 class _Fitted(NamedTuple):
     """What the search for frequencies starts from."""
 
@@ -108,8 +140,7 @@ class _Fitted(NamedTuple):
 
 
 def fit_ladder(
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
+    source: RowSource,
     settings: LadderSettings,
     seed: np.random.SeedSequence,
     progress: Progress,
@@ -117,16 +148,15 @@ def fit_ladder(
 ) -> LadderFit:
     """Fit every level of the ladder to rows."""
     for_search, for_features, for_base = (np.random.default_rng(s) for s in seed.spawn(3))
-    standardizer = fit_standardizer(rows, weights, names)
-    keys = row_keys(standardizer.forward(rows), int(seed.generate_state(1)[0]))
-    sketch = sketch_rows(rows, weights, keys, _SKETCH)
+    standardizer = fit_standardizer(source, names)
+    sketching = Sketching(standardizer, int(seed.generate_state(1)[0]), _SKETCH)
+    sketch = source.total(sketching, sketching.combine, "sketch")
     if len(sketch.rows) < _FEWEST_ROWS:
         raise ValueError(
             f"A ladder of noise levels needs at least {_FEWEST_ROWS} distinct rows, since some "
             f"are held out; got {len(sketch.rows)}. Try KernelExponentialFamily."
         )
     gaps = tied_gaps(sketch.rows)
-    rows = spread_ties(rows, keys, gaps)
     sketch = sketch._replace(rows=spread_ties(sketch.rows, sketch.keys, gaps))
     folds = _Folds(split_folds(sketch.keys, _N_FOLDS), sketch)
     numbers = folds.numbers(sketch.keys)
@@ -150,12 +180,11 @@ def fit_ladder(
         levels = no_levels(basis, noise_scales)
     else:
         held_out = _n_held_out(len(sketch.rows))
-        numbers = folds.numbers(keys)
-        places = _prepared_folds(
-            base, noise_scales, coordinates.forward(rows), weights, numbers, held_out
-        )
-        parts = [sum_moments(basis, blocks) for blocks in places]
-        levels = solve_levels(basis, noise_scales, parts, held_out, progress)
+        view = _View(sketching, gaps, coordinates, folds, _places(numbers, held_out))
+        n_directions = _n_directions(len(sketch.rows))
+        summation = LadderSummation(basis, base, noise_scales, n_directions)
+        parts = source.mapped(view).total(summation, summation.combine, "moments")
+        levels = solve_levels(basis, noise_scales, list(parts.values()), held_out, progress)
     field = score_field(basis, base, levels)
     n_steps = 0
     if levels.coefficients.any():
@@ -211,6 +240,11 @@ def _n_held_out(n_rows: int) -> int:
     return 2 if n_rows < _FEW_ROWS else 1
 
 
+def _n_directions(n_rows: int) -> int:
+    """Noisy copies of each row, in pairs."""
+    return 2 if n_rows < _FEW_ROWS else 1
+
+
 def _prepared_folds(
     base: SmoothedMixture,
     noise_scales: Float[np.ndarray, " l"],
@@ -220,14 +254,10 @@ def _prepared_folds(
     n_held_out: int,
 ) -> Iterator[Iterator[PreparedBlock]]:
     """Blocks of each fold that is held out, and of all others together."""
-    n_directions = 2 if len(whitened) < _FEW_ROWS else 1
-
-    present = [number for number in range(_N_FOLDS) if weights[numbers == number].sum() > 0]
-    parts = [numbers == number for number in present[:n_held_out]]
-    if present[n_held_out:]:
-        parts.append(np.isin(numbers, present[n_held_out:]))
-    for part in parts:
-        yield prepared_blocks(base, noise_scales, whitened[part], weights[part], n_directions)
+    labels, n_directions = _places(numbers, n_held_out)[numbers], _n_directions(len(whitened))
+    for part in np.unique(labels):
+        rows, shares = whitened[labels == part], weights[labels == part]
+        yield prepared_blocks(base, noise_scales, rows, shares, n_directions)
 
 
 def _choose_features(

@@ -25,6 +25,8 @@ many bases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -34,12 +36,21 @@ from jaxtyping import Float
 
 from kexpfam.data.blocks import padded
 from kexpfam.features import FourierBasis, FourierMoments, QuadraticSystem
+from kexpfam.features.products import upper_products
+from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.ladder.mixture import SmoothedMixture
-from kexpfam.moments import MonteCarloNoise, total_moments
+from kexpfam.moments import MonteCarloNoise, Summation, add_moments, total_moments
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
 
-__all__ = ["LadderMoments", "PreparedBlock", "level_system", "prepared_blocks", "sum_moments"]
+__all__ = [
+    "LadderMoments",
+    "LadderSummation",
+    "PreparedBlock",
+    "level_system",
+    "prepared_blocks",
+    "sum_moments",
+]
 
 
 # Blocks of one size: everything is compiled once.
@@ -64,6 +75,45 @@ class PreparedBlock(NamedTuple):
     pulls: Float[Any, "l c n d"]
 
 
+@dataclass(frozen=True)
+class LadderSummation(Summation):
+    """Moments of all levels, in one pass."""
+
+    basis: FourierBasis
+    base: SmoothedMixture
+    levels: Float[np.ndarray, " l"]
+    n_directions: int = 2
+    block_size: int = _BLOCK
+
+    @cached_property
+    def _noise(self) -> MonteCarloNoise:
+        return MonteCarloNoise(GaussianNoise(), n_draws=self.n_directions)
+
+    def added(
+        self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
+    ) -> Any:
+        block = prepared_block(self.base, self.levels, rows, weights, self._noise)
+        if sums is None:
+            return _first_block(self.basis, block)
+        return _next_block(sums, self.basis, block)
+
+
+def prepared_block(
+    base: SmoothedMixture,
+    levels: Float[np.ndarray, " l"],
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    noise: MonteCarloNoise,
+) -> PreparedBlock:
+    """A block of at most 512 rows."""
+    directions = [padded(moved - rows, _BLOCK) for moved, _ in noise.copies(rows, 1.0)]
+    moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
+    whole = padded(rows, _BLOCK)
+    copies = [_copies(base, level, whole, moves) for level in levels]
+    points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
+    return PreparedBlock(whole, padded(weights, _BLOCK), points, pulls)
+
+
 def prepared_blocks(
     base: SmoothedMixture,
     levels: Float[np.ndarray, " l"],
@@ -71,17 +121,11 @@ def prepared_blocks(
     weights: Float[np.ndarray, " n"],
     n_directions: int = 2,
 ) -> Iterator[PreparedBlock]:
-    """Blocks of rows, one after the other; memory does not grow with n."""
+    """Blocks of rows, one after the other, for bases that are tried on them."""
     noise = MonteCarloNoise(GaussianNoise(), n_draws=n_directions)
-    size = _BLOCK
-    for start in range(0, len(rows), size):
-        piece = rows[start : start + size]
-        directions = [padded(moved - piece, size) for moved, _ in noise.copies(piece, 1.0)]
-        moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
-        whole = padded(piece, size)
-        copies = [_copies(base, level, whole, moves) for level in levels]
-        points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
-        yield PreparedBlock(whole, padded(weights[start : start + size], size), points, pulls)
+    for start in range(0, len(rows), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        yield prepared_block(base, levels, rows[part], weights[part], noise)
 
 
 @compiled
@@ -95,10 +139,19 @@ def _copies(base: SmoothedMixture, level: Any, rows: Any, moves: Any) -> Any:
 
 def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LadderMoments:
     """Sums over all rows."""
-    return total_moments([_block_moments(basis, block) for block in blocks])
+    return total_moments([_first_block(basis, block) for block in blocks])
 
 
 @compiled
+def _first_block(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+    return _block_moments(basis, block)
+
+
+@compiled(on_device=True, donated=("sums",))
+def _next_block(sums: LadderMoments, basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+    return add_moments(sums, _block_moments(basis, block))
+
+
 def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
     frequencies = jnp.asarray(basis.frequencies)
     single, shares = frequencies.astype("float32"), jnp.asarray(block.weights).astype("float32")
@@ -107,19 +160,19 @@ def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
         """Cosines get −sin θ w·s, sines cos θ w·s."""
         points, pulls = copy
         angles, pull = single @ points.T, (single @ pulls.T) * shares
-        cosines, sines = jnp.cos(angles) * pull, jnp.sin(angles) * pull
-        return jnp.concatenate([-sines, cosines]).sum(axis=1, dtype="float64")
+        cosines, sines = cosine_and_sine(angles)
+        return jnp.concatenate([-sines * pull, cosines * pull]).sum(axis=1, dtype="float64")
 
     def at_level(copies: Any) -> Any:
         return jax.lax.map(base_term, copies).mean(axis=0)
 
     angles = frequencies @ block.rows.T
-    stacked = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)])
+    stacked = jnp.concatenate(cosine_and_sine(angles))
     weighted = stacked * block.weights
     terms = jax.lax.map(at_level, (block.points, block.pulls))
     return LadderMoments(
         weight=block.weights.sum(),
-        gram=weighted @ stacked.T,
+        gram=upper_products(weighted, stacked),
         total=weighted.sum(axis=1),
         base_terms=terms * jnp.tile(basis.amplitudes, 2),
     )
@@ -131,8 +184,6 @@ def level_system(
 ) -> QuadraticSystem:
     """H and h at one level, from the sums."""
     nothing = jnp.zeros((len(moments.total), basis.frequencies.shape[1]))
-    sums = FourierMoments(
-        moments.weight, moments.gram, moments.total, nothing, nothing, nothing, nothing
-    )
+    sums = FourierMoments(moments.weight, moments.gram, moments.total, nothing, nothing, nothing)
     system = basis.system(sums, GaussianNoise(), level)
     return QuadraticSystem(system.quadratic, system.linear + base_term / moments.weight)

@@ -1,12 +1,15 @@
 """Stage 5: the only pass over the rows."""
 
 from kexpfam.moments.arithmetic import add_moments, scale_moments, total_moments
-from kexpfam.moments.fold import MomentSource, block_moments
+from kexpfam.moments.fold import BasisSummation, FoldSums, MomentSource, Summation, block_moments
 from kexpfam.moments.treatments import MonteCarloNoise, TaylorMoments, TaylorNoise
 
 __all__ = [
+    "BasisSummation",
+    "FoldSums",
     "MomentSource",
     "MonteCarloNoise",
+    "Summation",
     "TaylorMoments",
     "TaylorNoise",
     "add_moments",

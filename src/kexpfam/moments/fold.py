@@ -1,27 +1,43 @@
-"""One pass: rows → blocks → moments, summed per cross-validation fold.
+"""One pass: chunks → blocks → moments, summed per cross-validation fold.
 
-Cost, for n rows and m features of a Fourier basis: n·m² multiply-adds for the products and n·m
-trigonometric values, against n·d numbers read. Only one block's features (m × 8192) exist at
-a time, and one m × m record per fold is kept.
+Rows wait in one queue per fold until they fill a block, so blocks do not depend on how the rows
+were cut into chunks: a table in memory and the same table in files give the same sums to the last
+bit. Sums stay on the device that computes them until all rows have been seen.
+
+Cost, for n rows and m features of a Fourier basis: n·m² flops for the upper half of the products
+and n·m trigonometric values, against n·d numbers read. Only one block's features exist at a time,
+and one m × m record per fold is kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
-from kexpfam.data.blocks import LARGEST_BLOCK, Block, iterate_blocks
+from kexpfam.base.traced import TracedDensity, known_derivatives, traced_density
+from kexpfam.data.blocks import (
+    LARGEST_BLOCK,
+    NOT_FINITE,
+    Block,
+    block_size_for,
+    padded,
+)
+from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.features import Basis
-from kexpfam.moments.arithmetic import total_moments
+from kexpfam.features.products import add_upper_products
+from kexpfam.moments.arithmetic import add_moments
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 
-__all__ = ["MomentSource", "block_moments"]
+__all__ = ["BasisSummation", "FoldSums", "MomentSource", "Summation", "block_moments"]
 
 
 @compiled
@@ -30,19 +46,188 @@ def block_moments(basis: Any, block: Block, noise: Noise, noise_scale: Any) -> A
     return noise.moments(basis, block, noise_scale)
 
 
-@dataclass(frozen=True)
-class MomentSource:
-    """Moments by fold at any noise scale: one pass for all of them, where the basis allows it.
+class _Piece(NamedTuple):
+    """Some rows for compiled code, and the base density: traced, or its derivatives there."""
 
-    Folds without weight are left out; without `folds` all rows are fold 0.
+    rows: Any
+    weights: Any
+    covariance: Any
+    directions: Any
+    noise_scale: Any
+    base: Any
+
+    def block(self) -> Block:
+        gradient, hessian, bend = self.base.derivatives(self.rows, self.covariance)
+        return Block(
+            self.rows, self.weights, gradient, hessian, bend, self.directions, self.noise_scale
+        )
+
+
+@compiled(on_device=True)
+def _first_piece(basis: Any, piece: _Piece, noise: Noise) -> Any:
+    return noise.moments(basis, piece.block(), piece.noise_scale)
+
+
+@compiled(on_device=True, donated=("sums",))
+def _next_piece(sums: Any, basis: Any, piece: _Piece, noise: Noise) -> Any:
+    return add_moments(sums, noise.moments(basis, piece.block(), piece.noise_scale))
+
+
+@compiled
+def _parts(basis: Any, piece: _Piece) -> Any:
+    return basis.parts(piece.block())
+
+
+def _added_on_host(sums: Any, basis: Any, piece: _Piece) -> Any:
+    """Features by XLA, products by BLAS."""
+    lines, others = _parts(basis, piece)
+    gram = add_upper_products(None if sums is None else sums.gram, lines)
+    if sums is not None:
+        others = add_moments(others, sums._replace(gram=others.gram))
+    return others._replace(gram=gram)
+
+
+class Summation(ABC):
+    """What is summed over rows, block by block.
+
+    Called with chunks it gives moments by fold: a summary, as `RowSource.total` takes it.
     """
+
+    block_size: int
+
+    @abstractmethod
+    def added(
+        self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
+    ) -> Any:
+        """Sums (None at first) with at most `size` more rows in them."""
+
+    def __call__(self, chunks: Iterable[Chunk]) -> dict[int, Any]:
+        sums = FoldSums(self)
+        for chunk in chunks:
+            sums.add(chunk)
+        return sums.totals()
+
+    @staticmethod
+    def combine(one: dict[int, Any], other: dict[int, Any]) -> dict[int, Any]:
+        """Sums by fold over both sets of rows."""
+        both = {number: add_moments(one[number], other[number]) for number in one.keys() & other}
+        return dict(sorted({**one, **other, **both}.items()))
+
+
+@dataclass(frozen=True)
+class BasisSummation(Summation):
+    """A basis's moments under a noise, at a scale, over a base density."""
 
     basis: Basis
     noise: Noise
-    rows: Float[np.ndarray, "n d"]
-    weights: Float[np.ndarray, " n"]
     base: BaseDensity
-    folds: Int[np.ndarray, " n"] | None = None
+    noise_scale: float
+    block_size: int = LARGEST_BLOCK
+
+    @cached_property
+    def _traced(self) -> TracedDensity | None:
+        return traced_density(self.base)
+
+    @cached_property
+    def _on_host(self) -> bool:
+        """Whether products are left to BLAS: on a CPU, for sums that noise does not enter."""
+        plain = type(self.noise).moments is Noise.moments
+        return plain and hasattr(self.basis, "parts") and jax.default_backend() == "cpu"
+
+    def added(
+        self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
+    ) -> Any:
+        copies = list(self.noise.copies(rows, self.noise_scale))
+        for copied, directions in copies:
+            piece = self._piece(copied, weights / len(copies), directions, size)
+            if self._on_host:
+                sums = _added_on_host(sums, self.basis, piece)
+            elif sums is None:
+                sums = _first_piece(self.basis, piece, self.noise)
+            else:
+                sums = _next_piece(sums, self.basis, piece, self.noise)
+        return sums
+
+    @cached_property
+    def _covariances(self) -> dict[int, Float[np.ndarray, "d d"]]:
+        """The noise's, by number of columns: found by differentiation, once."""
+        return {}
+
+    def _piece(
+        self,
+        rows: Float[np.ndarray, "n d"],
+        weights: Float[np.ndarray, " n"],
+        directions: Float[np.ndarray, "n d"] | None,
+        size: int,
+    ) -> _Piece:
+        n_columns = rows.shape[1]
+        if n_columns not in self._covariances:
+            self._covariances[n_columns] = self.noise.covariance_shape(n_columns)
+        covariance = self._covariances[n_columns]
+        moves = None if directions is None else padded(directions, size)
+        base: Any = self._traced
+        if base is None:
+            base = known_derivatives(self.base, rows, covariance, size)
+        scale = np.asarray(self.noise_scale, float)
+        return _Piece(padded(rows, size), padded(weights, size), covariance, moves, scale, base)
+
+
+@dataclass
+class FoldSums:
+    """Moments of every fold, growing chunk by chunk."""
+
+    summation: Summation
+    sums: dict[int, Any] = field(default_factory=dict)
+    waiting: dict[int, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
+
+    def add(self, chunk: Chunk) -> None:
+        """Rows of a chunk; those of no weight count for nothing."""
+        kept = chunk.weights != 0
+        for number in np.unique(chunk.labels[kept]):
+            members = kept & (chunk.labels == number)
+            queue = self.waiting.setdefault(int(number), [])
+            queue.append((chunk.rows[members], chunk.weights[members]))
+            self._summed(int(number))
+
+    def _summed(self, number: int) -> None:
+        """Full blocks leave the queue."""
+        size, queue = self.summation.block_size, self.waiting[number]
+        if sum(len(rows) for rows, _ in queue) < size:
+            return
+        rows, weights = (np.concatenate(parts) for parts in zip(*queue, strict=True))
+        whole = len(rows) - len(rows) % size
+        for start in range(0, whole, size):
+            part = slice(start, start + size)
+            self._add_block(number, rows[part], weights[part], size)
+        self.waiting[number] = [(rows[whole:], weights[whole:])]
+
+    def _add_block(self, number: int, rows: np.ndarray, weights: np.ndarray, size: int) -> None:
+        self.sums[number] = self.summation.added(self.sums.get(number), rows, weights, size)
+
+    def totals(self) -> dict[int, Any]:
+        """Moments by fold number, with what still waited."""
+        for number, queue in self.waiting.items():
+            rows, weights = (np.concatenate(parts) for parts in zip(*queue, strict=True))
+            if len(rows):
+                # After a full block another one is compiled already.
+                full = self.summation.block_size
+                size = full if number in self.sums else block_size_for(len(rows), full)
+                self._add_block(number, rows, weights, size)
+        self.waiting = {}
+        found = {n: jax.tree.map(np.asarray, self.sums[n]) for n in sorted(self.sums)}
+        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):
+            raise ValueError(NOT_FINITE)
+        return found
+
+
+@dataclass(frozen=True)
+class MomentSource:
+    """Moments by fold at any noise scale: one pass for all of them, where the basis allows it."""
+
+    basis: Basis
+    noise: Noise
+    base: BaseDensity
+    source: RowSource
     block_size: int = LARGEST_BLOCK
 
     def at(self, noise_scale: float) -> dict[int, Any]:
@@ -56,19 +241,5 @@ class MomentSource:
         return self._pass(0.0)
 
     def _pass(self, noise_scale: float) -> dict[int, Any]:
-        folds = np.zeros(len(self.rows), int) if self.folds is None else self.folds
-        collected = {}
-        for number in np.unique(folds[self.weights > 0]):
-            members = np.flatnonzero((folds == number) & (self.weights > 0))
-            blocks = iterate_blocks(
-                self.rows[members],
-                self.weights[members],
-                self.base,
-                self.noise,
-                noise_scale,
-                self.block_size,
-            )
-            collected[int(number)] = total_moments(
-                block_moments(self.basis, block, self.noise, noise_scale) for block in blocks
-            )
-        return collected
+        summation = BasisSummation(self.basis, self.noise, self.base, noise_scale, self.block_size)
+        return self.source.total(summation, summation.combine, "moments")

@@ -1,21 +1,13 @@
 """The fitted density as JAX sees it: log p(z) = f(z) + log q0(z) + constant, at one row.
 
 Base densities are NumPy, so that users can bring their own; a Markov chain wants to be compiled.
-The library's own base densities therefore have a counterpart here, found by their exact type, and
-a user's density is called back from compiled code, once per step for all chains. Everything is a
-record of arrays (a pytree), so that one compilation serves every fit of the same shape.
-
-    mixture    log q0(z) = logsumexp_k [c_k − ½|L_k (z − μ_k)|²],  L_kᵀL_k = Σ_k⁻¹,
-               c_k = log π_k + log|L_k| − (d/2) log 2π
-    box        log q0(z) = −Σ_j log(high_j − low_j) inside, −∞ outside
-    rescaled   log q0(z) = log q((z − center)/scale) − Σ_j log scale_j
+The library's own base densities have a counterpart in `kexpfam.base.traced`, and a user's density
+is called back from compiled code, once per step for all chains. Everything is a record of arrays (a
+pytree), so that one compilation serves every fit of the same shape.
 
 | symbol | name         | shape     |
 |--------|--------------|-----------|
 | β      | coefficients | (m,)      |
-| c_k    | log_heights  | (k,)      |
-| μ_k    | means        | (k, d)    |
-| L_k    | roots        | (k, d, d) |
 """
 
 from __future__ import annotations
@@ -28,15 +20,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-from kexpfam.base import BaseDensity, BoxDensity, GaussianMixtureDensity, RescaledDensity
+from kexpfam.base import BaseDensity, RescaledDensity
 from kexpfam.base.density import Completed
+from kexpfam.base.traced import TracedRescaled, traced_density
 from kexpfam.model import FittedDensity
 
-__all__ = ["JAX_BASES", "LogDensity", "jax_base", "jax_log_density"]
+__all__ = ["LogDensity", "jax_base", "jax_log_density"]
 
 
 @register_dataclass
@@ -88,71 +80,12 @@ def jax_log_density(density: FittedDensity) -> LogDensity:
 
 def jax_base(base: BaseDensity) -> Callable[[Any], Any]:
     """The JAX counterpart of a base density: a function of one row."""
-    # By exact type: a subclass may have changed what the density is.
-    return JAX_BASES.get(type(base), _Called.from_numpy)(base)
-
-
-@register_dataclass
-@dataclass(frozen=True)
-class _Mixture:
-    """Counterpart of `GaussianMixtureDensity`."""
-
-    log_heights: Float[Any, " k"]
-    means: Float[Any, "k d"]
-    roots: Float[Any, "k d d"]
-
-    @classmethod
-    def from_numpy(cls, mixture: GaussianMixtureDensity) -> _Mixture:
-        """Padded with empty components up to a power of two, so that few shapes are compiled."""
-        count, n_columns = mixture.means.shape
-        roots = np.linalg.inv(np.linalg.cholesky(mixture.covariances))
-        log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-        with np.errstate(divide="ignore"):
-            log_heights = np.log(mixture.weights) + log_volumes - n_columns / 2 * np.log(2 * np.pi)
-        empty = (1 << (count - 1).bit_length()) - count
-        return cls(
-            np.pad(log_heights, (0, empty), constant_values=-np.inf),
-            np.pad(mixture.means, ((0, empty), (0, 0))),
-            np.pad(roots, ((0, empty), (0, 0), (0, 0))),
-        )
-
-    def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
-        whitened = jnp.einsum("kij,kj->ki", self.roots, row - self.means)
-        return logsumexp(self.log_heights - (whitened**2).sum(axis=1) / 2)
-
-
-@register_dataclass
-@dataclass(frozen=True)
-class _Box:
-    """Counterpart of `BoxDensity`."""
-
-    low: Float[Any, " d"]
-    high: Float[Any, " d"]
-
-    @classmethod
-    def from_numpy(cls, box: BoxDensity) -> _Box:
-        return cls(box.low, box.high)
-
-    def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
-        inside = ((row >= self.low) & (row <= self.high)).all()
-        return jnp.where(inside, -jnp.log(self.high - self.low).sum(), -jnp.inf)
-
-
-@register_dataclass
-@dataclass(frozen=True)
-class _Rescaled:
-    """Counterpart of `RescaledDensity`."""
-
-    density: Any
-    center: Float[Any, " d"]
-    scale: Float[Any, " d"]
-
-    @classmethod
-    def from_numpy(cls, rescaled: RescaledDensity) -> _Rescaled:
-        return cls(jax_base(rescaled.density), rescaled.center, rescaled.scale)
-
-    def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
-        return self.density((row - self.center) / self.scale) - jnp.log(self.scale).sum()
+    traced = traced_density(base)
+    if traced is not None:
+        return traced
+    if type(base) is RescaledDensity:
+        return TracedRescaled(jax_base(base.density), base.center, base.scale)
+    return _Called.from_numpy(base)
 
 
 class _Same:
@@ -226,10 +159,3 @@ class _Called:
         density = self.same.density
         numbers = np.column_stack([density.log_density(flat), density.gradient(flat)])
         return numbers.astype(dtype).view(np.uint32).reshape(*rows.shape[:-1], -1)
-
-
-JAX_BASES: dict[type, Callable[[Any], Any]] = {
-    GaussianMixtureDensity: _Mixture.from_numpy,
-    BoxDensity: _Box.from_numpy,
-    RescaledDensity: _Rescaled.from_numpy,
-}
