@@ -136,16 +136,17 @@ class _Mixture:
         shares = jnp.exp(logs - logsumexp(logs, axis=1, keepdims=True))
         weighted = shares[:, :, None] * scores
         gradient = weighted.sum(axis=1)
-        flat = precisions.reshape(count, -1)
-        second = jnp.einsum("nki,nkj->nij", weighted, scores)
-        second -= (shares @ flat).reshape(-1, n_columns, n_columns)
-        turned = scores @ covariance
+        # As sums of products: XLA's product of many small matrices is slow on a CPU.
+        second = (weighted[:, :, :, None] * scores[:, :, None, :]).sum(axis=1)
+        second -= (shares @ precisions.reshape(count, -1)).reshape(-1, n_columns, n_columns)
+        turned = (scores.reshape(-1, n_columns) @ covariance).reshape(scores.shape)
         trace = jnp.einsum("ij,kji->k", covariance, precisions)
         excess = shares * ((turned * scores).sum(axis=2) - trace)
         third = (excess[:, :, None] * scores).sum(axis=1)
-        third -= 2 * jnp.einsum("nkj,kij->ni", shares[:, :, None] * turned, precisions)
+        stacked = (shares[:, :, None] * turned).reshape(len(rows), -1)
+        third -= 2 * stacked @ precisions.reshape(-1, n_columns)
         slope = gradient @ covariance
-        third -= 2 * jnp.einsum("nij,nj->ni", second, slope)
+        third -= 2 * (second * slope[:, None, :]).sum(axis=2)
         square = (gradient * slope).sum(axis=1, keepdims=True)
         bend = third + (2 * square - excess.sum(axis=1, keepdims=True)) * gradient
         hessian = second - gradient[:, :, None] * gradient[:, None, :]

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _SMALLEST = 64
-LARGEST_BLOCK = 4096
+LARGEST_BLOCK = 2048
 NOT_FINITE = (
     "The base density's derivatives are not finite at some training rows. Expected a base "
     "density that is positive and smooth wherever there are data; try base='gaussian'."

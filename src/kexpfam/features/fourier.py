@@ -155,25 +155,34 @@ class FourierBasis:
 
     def parts(self, block: Block) -> FourierParts:
         """All sums but the products, and the lines whose products are to be summed."""
+        n_rows, n_columns = block.rows.shape
         roots = jnp.sqrt(block.weights)
         lines = jnp.concatenate(self._trigonometry(block.rows)) * roots
-        weighted = lines * roots
         twice = jnp.concatenate([self.frequencies, self.frequencies])
-        n_rows, n_columns = block.rows.shape
-        total = weighted.sum(axis=1)
-        slopes = weighted @ jnp.concatenate([block.base_gradient, block.base_bend], axis=1)
-        if block.base_hessian.ndim == 2:
-            curvature = total[:, None] * (twice @ block.base_hessian)
+        columns: list[Any] = [jnp.ones((n_rows, 1)), block.base_gradient, block.base_bend]
+        bent = block.base_hessian.ndim == 3
+        one, other = np.triu_indices(n_columns)
+        if bent:
+            columns.append(block.base_hessian[:, one, other])
+        # One product for all of them, which reads the lines once.
+        sums = lines @ (jnp.concatenate(columns, axis=1) * roots[:, None])
+        total, slopes, bends, curvatures = jnp.split(
+            sums, [1, 1 + n_columns, 1 + 2 * n_columns], axis=1
+        )
+        if bent:
+            places = np.zeros((n_columns, n_columns), int)
+            places[one, other] = places[other, one] = np.arange(len(one))
+            unfolded = curvatures[:, places.ravel()].reshape(-1, n_columns, n_columns)
+            curvature = jnp.einsum("tij,tj->ti", unfolded, twice)
         else:
-            flat = weighted @ block.base_hessian.reshape(n_rows, n_columns**2)
-            curvature = jnp.einsum("tij,tj->ti", flat.reshape(-1, n_columns, n_columns), twice)
+            curvature = total * (twice @ block.base_hessian)
         others = FourierMoments(
             weight=block.weights.sum(),
             gram=jnp.zeros((0, 0)),
-            total=total,
-            base_cross=slopes[:, :n_columns],
+            total=total[:, 0],
+            base_cross=slopes,
             base_curvature=curvature,
-            base_bend=slopes[:, n_columns:],
+            base_bend=bends,
         )
         return FourierParts(lines, others)
 
