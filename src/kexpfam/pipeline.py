@@ -19,12 +19,12 @@ from jaxtyping import Float
 
 from kexpfam.base import BaseDensity, RescaledDensity, draw_defensively, fit_base
 from kexpfam.data.rows import RowSource
-from kexpfam.data.sketch import Folds, Labelling, Sketch, Sketching, split_folds
+from kexpfam.data.sketch import Folds, InUnits, Labelling, Sketch, Sketching, split_folds
 from kexpfam.data.standardize import Standardizer, fit_standardizer
 from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
 from kexpfam.features import Basis, QuadraticSystem, Spectrum
 from kexpfam.model import FittedDensity
-from kexpfam.moments import MomentSource, total_moments
+from kexpfam.moments import Checkpoint, CheckpointedWalk, MomentSource, total_moments
 from kexpfam.noise import Noise, NoNoise
 from kexpfam.normalizer import NormalizerEstimate
 from kexpfam.progress import Progress
@@ -43,7 +43,7 @@ from kexpfam.tuning import (
     tune,
 )
 
-__all__ = ["Fit", "Settings", "fit_density"]
+__all__ = ["Fit", "Settings", "fit_density", "solve_again", "sum_rows"]
 
 _NOISE_FACTORS = 2.0 ** np.arange(-3, 4)
 _PENALTIES = 10.0 ** np.arange(-9, 2.5, 0.5)
@@ -75,6 +75,8 @@ class Fit(NamedTuple):
     hyperparameters: Tuned
     history: list[dict[str, Any]]
     surface: LossSurface | None
+    moments: Any
+    noise: Noise
 
 
 def fit_density(
@@ -83,6 +85,7 @@ def fit_density(
     seed: np.random.SeedSequence,
     progress: Progress,
     names: Sequence[str] | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Fit:
     """Fit a kernel exponential family density to rows."""
     streams = [np.random.default_rng(child) for child in seed.spawn(5)]
@@ -112,6 +115,9 @@ def fit_density(
     folds = _folds(sketch, settings)
     rows = source.mapped(Labelling(sketching, standardizer, folds))
     moments_of = MomentSource(basis, settings.noise, base, rows)
+    if checkpoint is not None:
+        entropy = np.atleast_1d(np.asarray(seed.entropy)).tolist()
+        moments_of = replace(moments_of, walk=CheckpointedWalk(checkpoint, entropy))
     surface = None
     if folds:
         surface = _surface(problem, basis, moments_of, tuned, settings, folds, progress)
@@ -131,7 +137,34 @@ def fit_density(
         hyperparameters=Tuned(penalty, chosen.noise_scale, tuned.length_scale),
         history=history,
         surface=surface,
+        moments=moments,
+        noise=settings.noise,
     )
+
+
+def sum_rows(source: RowSource, density: FittedDensity, noise: Noise, noise_scale: float) -> Any:
+    """The moments of more rows, in the units, functions and base density of a fitted model."""
+    rows = source.mapped(InUnits(density.standardizer))
+    moments_of = MomentSource(density.basis, noise, density.base, rows)
+    return total_moments(moments_of.at(noise_scale).values())
+
+
+def solve_again(
+    density: FittedDensity,
+    moments: Any,
+    noise: Noise,
+    chosen: Choice,
+    normalizer: Any,
+    generator: np.random.Generator,
+) -> tuple[FittedDensity, NormalizerEstimate]:
+    """The model of other sums: the same functions, base density, penalty and noise."""
+    system = system_at(density.basis, moments, noise, chosen.noise_scale)
+    matrix = penalty_matrix_of(density.basis)
+    solved = replace(density, coefficients=solve_ridge(system, chosen.penalty, matrix))
+    estimate = normalizer.estimate(solved, generator)
+    if estimate.complaint:
+        warnings.warn(estimate.complaint, NormalizerWarning, stacklevel=3)
+    return replace(solved, log_normalizer=estimate.log_normalizer), estimate
 
 
 def _settled(settings: Settings, basis: Basis) -> Settings:

@@ -38,6 +38,7 @@ from kexpfam.data.standardize import Standardizer
 
 __all__ = [
     "Folds",
+    "InUnits",
     "Labelling",
     "Sketch",
     "Sketching",
@@ -168,6 +169,16 @@ class Sketching:
 
     def combine(self, one: Sketch, other: Sketch) -> Sketch:
         return merge_sketches(one, other, self.size)
+
+
+@dataclass(frozen=True)
+class InUnits:
+    """A function of chunks: rows brought to the model's units."""
+
+    model: Standardizer
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return chunk._replace(rows=self.model.forward(chunk.rows))
 
 
 @dataclass(frozen=True)

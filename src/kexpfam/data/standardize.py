@@ -115,6 +115,8 @@ def column_sums(chunks: Iterable[Chunk]) -> ColumnSums:
 def fit_standardizer(source: RowSource, names: Sequence[str] | None = None) -> Standardizer:
     """Weighted mean and standard deviation of every column; refuses constant columns."""
     sums = source.total(column_sums, combine_columns, "columns")
+    if sums.n_rows < 2:
+        raise ValueError(f"Expected at least 2 rows of positive weight; got {sums.n_rows}.")
     scale = np.sqrt(sums.squares / sums.weight)
     constant = np.flatnonzero(scale <= _CONSTANT * np.maximum(np.abs(sums.mean), 1e-300))
     if constant.size:

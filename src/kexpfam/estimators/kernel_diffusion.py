@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.data.blocks import padded
-from kexpfam.data.rows import ArrayRows
 from kexpfam.estimators.checks import checked_weights
+from kexpfam.estimators.reading import read_rows
 from kexpfam.exceptions import FlowWarning
 from kexpfam.features import InteractionFeatures
 from kexpfam.ladder import (
@@ -24,6 +24,7 @@ from kexpfam.ladder import (
     flow_up,
     walk_down,
 )
+from kexpfam.ladder.flow import score_field
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 
@@ -133,30 +134,75 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array or data frame of shape (n_samples, n_features)
+        X : array or data frame of shape (n_samples, n_features), or a stream
+            As for `KernelExponentialFamily.fit`: files, datasets, iterators, Dask collections.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows.
+            Non-negative weights of the rows; of files, the name of the column that holds them.
 
         Returns
         -------
         self
         """
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weights = checked_weights(sample_weight, X)
+        progress = Progress(self.verbose)
+        source = read_rows(self, X, sample_weight, progress)
         entropy = check_random_state(self.random_state).randint(2**31, size=4)
         fit = fit_ladder(
-            ArrayRows(X, weights, Progress(self.verbose)),
+            source,
             self._settings(),
             np.random.SeedSequence(entropy),
-            Progress(self.verbose),
+            progress,
             list(getattr(self, "feature_names_in_", [])) or None,
         )
+        self._sums = fit.sums
         self.coordinates_, self.field_ = fit.coordinates, fit.field
         self.noise_scales_ = fit.levels.noise_scales
         self.penalties_, self.losses_ = fit.levels.penalties, fit.levels.losses
         self.features_, self.base_search_ = fit.features, fit.base
         self.marginals_, self.tie_gaps_, self.n_steps_ = fit.marginals, fit.gaps, fit.n_steps
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDiffusion:
+        """Add the rows of X to the sums that the tilt of every level is solved from.
+
+        The first call is `fit`. Later ones keep the base density, which is not a sum over rows: it
+        stays that of the first rows, so give enough of them.
+
+        Parameters
+        ----------
+        X, sample_weight : as in `fit`
+        y : ignored
+        """
+        if not hasattr(self, "field_"):
+            return self.fit(X, y, sample_weight)
+        return self._add(X, sample_weight, 1.0)
+
+    def forget(self, X: Any, sample_weight: Any = None) -> KernelDiffusion:
+        """Take the rows of X out of the sums that the tilt is solved from, exactly.
+
+        The base density and the marginal maps still know them: to forget rows altogether, fit
+        again without them.
+
+        Parameters
+        ----------
+        X, sample_weight : as in `fit`
+        """
+        check_is_fitted(self)
+        return self._add(X, sample_weight, -1.0)
+
+    def _add(self, X: Any, sample_weight: Any, sign: float) -> KernelDiffusion:
+        if self._sums is None:
+            raise ValueError(
+                "This model is its base density alone (n_steps_ = 0), which is not a sum over rows: "
+                "rows can be added or taken away only by another fit. Give n_components a number "
+                "to have a tilt in any case."
+            )
+        progress = Progress(self.verbose)
+        source = read_rows(self, X, sample_weight, progress, first=False)
+        self._sums = self._sums.added(source, sign)
+        levels = self._sums.solved(progress)
+        self.field_ = score_field(self.field_.basis, self.field_.base, levels)
+        self.penalties_, self.losses_ = levels.penalties, levels.losses
         return self
 
     def score_samples(self, X: Any, return_error: bool = False) -> Any:

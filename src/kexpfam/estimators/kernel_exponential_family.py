@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
@@ -11,16 +15,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.base import BASES, RescaledDensity
+from kexpfam.base.traced import traced_density
 from kexpfam.choices import resolve
-from kexpfam.data.rows import ArrayRows
 from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
+from kexpfam.estimators.reading import read_rows
 from kexpfam.features import FEATURES, SPECTRA
+from kexpfam.model import FittedDensity
+from kexpfam.moments import Checkpoint, add_moments, scale_moments
 from kexpfam.noise import NOISES
-from kexpfam.normalizer import NORMALIZERS
-from kexpfam.pipeline import Settings, fit_density
+from kexpfam.normalizer import NORMALIZERS, NormalizerEstimate
+from kexpfam.pipeline import Settings, fit_density, solve_again, sum_rows
 from kexpfam.progress import Progress
 from kexpfam.sampling import Chains, sample_density
-from kexpfam.tuning import CRITERIA, Hyperparameters, Tuning
+from kexpfam.tuning import CRITERIA, Choice, Hyperparameters, Tuning
 
 __all__ = ["KernelExponentialFamily"]
 
@@ -95,6 +102,10 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         Of the draws that estimate log Z (NaN for quadrature).
     pareto_shape_ : float
         Tail shape of the importance weights; above 0.7 they are not to be trusted.
+    moments_ : record of arrays
+        The sums over rows, from which `partial_fit`, `merge` and `forget` go on.
+    weight_ : float
+        The total weight of all rows seen.
     tuning_history_ : list of dict
         Step, loss relative to the base density, penalty, noise scale and length-scales.
     loss_surface_ : LossSurface or None
@@ -162,43 +173,158 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelExponentialFamily:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> KernelExponentialFamily:
         """Fit the density to the rows of X.
 
         Parameters
         ----------
-        X : array or data frame of shape (n_samples, n_features)
+        X : array or data frame of shape (n_samples, n_features), or a stream
+            A path or list of paths (Parquet, CSV, Arrow, .npy), a pyarrow dataset or table, an
+            iterator of blocks or of (block, weights), a Dask array or data frame. Memory does not
+            grow with the number of rows.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows.
+            Non-negative weights of the rows; of files, the name of the column that holds them.
+        checkpoint : path, optional
+            A file that the pass over the rows is saved to every half minute. A fit that was cut off
+            goes on from it, and ends as it would have ended; then the file is removed.
 
         Returns
         -------
         self
         """
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weights = checked_weights(sample_weight, X)
-        settings = self._settings(X.shape[1])
-        entropy = check_random_state(self.random_state).randint(2**31, size=4)
+        progress = Progress(self.verbose)
+        source = read_rows(self, X, sample_weight, progress)
+        entropy = check_random_state(self.random_state).randint(2**31, size=4).tolist()
+        saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
+        if saved is not None:
+            entropy = saved.entropy(entropy)
         fit = fit_density(
-            ArrayRows(X, weights, Progress(self.verbose)),
-            settings,
+            source,
+            self._settings(self.n_features_in_),
             np.random.SeedSequence(entropy),
-            Progress(self.verbose),
+            progress,
             list(getattr(self, "feature_names_in_", [])) or None,
+            saved,
         )
-        self.density_ = fit.density
-        self.coefficients_ = fit.density.coefficients
-        self.frequencies_ = getattr(fit.density.basis, "frequencies", None)
+        self.moments_, self._noise, self._entropy = fit.moments, fit.noise, entropy
         self.penalty_, self.noise_scale_, self.length_scale_ = fit.hyperparameters
-        standardizer = fit.density.standardizer
-        self.base_ = RescaledDensity(fit.density.base, standardizer.center, standardizer.scale)
-        self.log_normalizer_ = fit.normalizer.log_normalizer
-        self.log_normalizer_error_ = fit.normalizer.error
-        self.effective_sample_size_ = fit.normalizer.effective_sample_size
-        self.pareto_shape_ = fit.normalizer.pareto_shape
         self.tuning_history_ = fit.history
         self.loss_surface_ = fit.surface
+        self._settle(fit.density, fit.normalizer)
+        if saved is not None:
+            saved.remove()
+        return self
+
+    def _settle(self, density: FittedDensity, normalizer: NormalizerEstimate) -> None:
+        """Show what a fitted density is made of."""
+        self.density_ = density
+        self.coefficients_ = density.coefficients
+        self.frequencies_ = getattr(density.basis, "frequencies", None)
+        standardizer = density.standardizer
+        self.base_ = RescaledDensity(density.base, standardizer.center, standardizer.scale)
+        self.log_normalizer_ = normalizer.log_normalizer
+        self.log_normalizer_error_ = normalizer.error
+        self.effective_sample_size_ = normalizer.effective_sample_size
+        self.pareto_shape_ = normalizer.pareto_shape
+        self.weight_ = float(self.moments_.weight)
+
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> KernelExponentialFamily:
+        """Add the rows of X to those that the model has seen.
+
+        The first call is `fit`: it chooses units, base density, frequencies and hyper-parameters.
+        Later calls keep these, add to the sums over rows and solve again: the same model as with
+        all rows at once and these choices.
+
+        Parameters
+        ----------
+        X, sample_weight : as in `fit`
+        y : ignored
+        """
+        if not hasattr(self, "density_"):
+            return self.fit(X, y, sample_weight)
+        return self._add(X, sample_weight, 1.0)
+
+    def forget(self, X: Any, sample_weight: Any = None) -> KernelExponentialFamily:
+        """Remove the rows of X, as if the model had never seen them.
+
+        Their part of the sums is taken away exactly (up to rounding); base density, frequencies and
+        hyper-parameters stay as they were chosen.
+
+        Parameters
+        ----------
+        X, sample_weight : as in `fit`
+        """
+        check_is_fitted(self)
+        return self._add(X, sample_weight, -1.0)
+
+    def merge(self, other: KernelExponentialFamily) -> KernelExponentialFamily:
+        """Add the rows that another model has seen.
+
+        Parameters
+        ----------
+        other : KernelExponentialFamily
+            With the same units, base density, frequencies and noise: a copy of this model, or of
+            `emptied()`, that was fed other rows.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        same = jax.tree.map(
+            np.array_equal,
+            *(
+                (
+                    model.density_.basis,
+                    (model.density_.standardizer.center, model.density_.standardizer.scale),
+                    traced_density(model.density_.base),
+                    model.noise_scale_,
+                )
+                for model in (self, other)
+            ),
+        )
+        if not all(jax.tree.leaves(same)):
+            raise ValueError(
+                "Models can be merged that share units, base density, frequencies and noise scale; "
+                "these differ. Start both from one fitted model: copy.deepcopy(model.emptied())."
+            )
+        return self._solve_again(add_moments(self.moments_, other.moments_))
+
+    def emptied(self) -> KernelExponentialFamily:
+        """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from."""
+        check_is_fitted(self)
+        empty = copy.copy(self)
+        empty.moments_ = scale_moments(self.moments_, 0.0)
+        zeros = np.zeros_like(self.coefficients_)
+        empty._settle(
+            replace(self.density_, coefficients=zeros, log_normalizer=0.0),
+            NormalizerEstimate(0.0, 0.0, float("nan"), float("nan")),
+        )
+        return empty
+
+    def _add(self, X: Any, sample_weight: Any, sign: float) -> KernelExponentialFamily:
+        source = read_rows(self, X, sample_weight, Progress(self.verbose), first=False)
+        more = sum_rows(source, self.density_, self._noise, self.noise_scale_)
+        return self._solve_again(add_moments(self.moments_, scale_moments(more, sign)))
+
+    def _solve_again(self, moments: Any) -> KernelExponentialFamily:
+        if not moments.weight > 1e-9 * abs(self.moments_.weight):
+            raise ValueError(
+                "No rows would be left. `forget` takes rows that the model has seen, once each."
+            )
+        normalizer = resolve("normalizer", self.normalizer, NORMALIZERS)
+        density, estimate = solve_again(
+            self.density_,
+            moments,
+            self._noise,
+            Choice(self.noise_scale_, self.penalty_),
+            normalizer,
+            np.random.default_rng(self._entropy),
+        )
+        self.moments_ = moments
+        self._settle(density, estimate)
         return self
 
     def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:

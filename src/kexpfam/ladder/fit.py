@@ -12,7 +12,7 @@ log-likelihood along the flow, and each level's penalty by that level's loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -37,6 +37,7 @@ from kexpfam.ladder.moments import (
     prepared_blocks,
     sum_moments,
 )
+from kexpfam.moments import scale_moments
 from kexpfam.progress import Progress
 
 __all__ = ["LadderFit", "LadderSettings", "fit_ladder"]
@@ -93,6 +94,31 @@ class LadderFit(NamedTuple):
     marginals: str | None
     gaps: Float[np.ndarray, " d"]
     n_steps: int
+    sums: LadderSums | None
+
+
+class LadderSums(NamedTuple):
+    """Moments by part, with all that is needed to add more rows to them.
+
+    The first `n_held_out` parts judge penalties, the others are fitted to.
+    """
+
+    parts: dict[int, LadderMoments]
+    summation: LadderSummation
+    view: Callable[[Chunk], Chunk]
+    n_held_out: int
+
+    def added(self, source: RowSource, sign: float) -> LadderSums:
+        """Sums with the rows of a source added, or taken away."""
+        more = source.mapped(self.view).total(self.summation, self.summation.combine, "moments")
+        signed = {number: scale_moments(one, sign) for number, one in more.items()}
+        return self._replace(parts=self.summation.combine(self.parts, signed))
+
+    def solved(self, progress: Progress) -> Levels:
+        """Every level's coefficients."""
+        basis, noise_scales = self.summation.basis, self.summation.levels
+        parts = list(self.parts.values())
+        return solve_levels(basis, noise_scales, parts, self.n_held_out, progress)
 
 
 class _Folds:
@@ -176,6 +202,7 @@ def fit_ladder(
     )
     basis = features.build(max(n_components, 1), coordinates.root, for_features)
     noise_scales = np.geomspace(*noise_range, settings.n_levels)
+    sums = None
     if n_components == 0:
         levels = no_levels(basis, noise_scales)
     else:
@@ -183,13 +210,13 @@ def fit_ladder(
         view = _View(sketching, gaps, coordinates, folds, _places(numbers, held_out))
         n_directions = _n_directions(len(sketch.rows))
         summation = LadderSummation(basis, base, noise_scales, n_directions)
-        parts = source.mapped(view).total(summation, summation.combine, "moments")
-        levels = solve_levels(basis, noise_scales, list(parts.values()), held_out, progress)
+        sums = LadderSums({}, summation, view, held_out).added(source, 1.0)
+        levels = sums.solved(progress)
     field = score_field(basis, base, levels)
     n_steps = 0
     if levels.coefficients.any():
         n_steps = steps_needed(field, padded(whitened[:_STEP_ROWS], _STEP_ROWS), settings.tolerance)
-    return LadderFit(coordinates, field, levels, features, search, marginals, gaps, n_steps)
+    return LadderFit(coordinates, field, levels, features, search, marginals, gaps, n_steps, sums)
 
 
 def _choose_coordinates(

@@ -1,11 +1,14 @@
 """Stage 5: the only pass over the rows."""
 
 from kexpfam.moments.arithmetic import add_moments, scale_moments, total_moments
+from kexpfam.moments.checkpoint import Checkpoint, CheckpointedWalk
 from kexpfam.moments.fold import BasisSummation, FoldSums, MomentSource, Summation, block_moments
 from kexpfam.moments.treatments import MonteCarloNoise, TaylorMoments, TaylorNoise
 
 __all__ = [
     "BasisSummation",
+    "Checkpoint",
+    "CheckpointedWalk",
     "FoldSums",
     "MomentSource",
     "MonteCarloNoise",

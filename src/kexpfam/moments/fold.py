@@ -12,7 +12,7 @@ and one m × m record per fold is kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -78,6 +78,11 @@ def _parts(basis: Any, piece: _Piece) -> Any:
     return basis.parts(piece.block())
 
 
+@compiled
+def _block_of(piece: _Piece) -> Block:
+    return piece.block()
+
+
 def _added_on_host(sums: Any, basis: Any, piece: _Piece) -> Any:
     """Features by XLA, products by BLAS."""
     lines, others = _parts(basis, piece)
@@ -134,13 +139,25 @@ class BasisSummation(Summation):
         plain = type(self.noise).moments is Noise.moments
         return plain and hasattr(self.basis, "parts") and jax.default_backend() == "cpu"
 
+    @cached_property
+    def _transformed(self) -> bool:
+        """Whether the basis sums by itself, outside compiled code."""
+        return getattr(self.basis, "sums_on_host", False)
+
+    def template(self, n_columns: int) -> Any:
+        """Sums of nothing, for their structure."""
+        return self.added(None, np.zeros((1, n_columns)), np.zeros(1), self.block_size)
+
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
         copies = list(self.noise.copies(rows, self.noise_scale))
         for copied, directions in copies:
             piece = self._piece(copied, weights / len(copies), directions, size)
-            if self._on_host:
+            if self._transformed:
+                found = self.basis.host_moments(_block_of(piece))  # type: ignore[attr-defined]
+                sums = found if sums is None else add_moments(sums, found)
+            elif self._on_host:
                 sums = _added_on_host(sums, self.basis, piece)
             elif sums is None:
                 sums = _first_piece(self.basis, piece, self.noise)
@@ -176,7 +193,7 @@ class BasisSummation(Summation):
 class FoldSums:
     """Moments of every fold, growing chunk by chunk."""
 
-    summation: Summation
+    summation: Any
     sums: dict[int, Any] = field(default_factory=dict)
     waiting: dict[int, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
 
@@ -220,6 +237,10 @@ class FoldSums:
         return found
 
 
+def _walked(source: RowSource, summation: BasisSummation) -> dict[int, Any]:
+    return source.total(summation, summation.combine, "moments")
+
+
 @dataclass(frozen=True)
 class MomentSource:
     """Moments by fold at any noise scale: one pass for all of them, where the basis allows it."""
@@ -228,7 +249,8 @@ class MomentSource:
     noise: Noise
     base: BaseDensity
     source: RowSource
-    block_size: int = LARGEST_BLOCK
+    block_size: int | None = None
+    walk: Callable[[RowSource, BasisSummation], dict[int, Any]] = _walked
 
     def at(self, noise_scale: float) -> dict[int, Any]:
         """Moments by fold number, fit for a system at this noise scale."""
@@ -241,5 +263,8 @@ class MomentSource:
         return self._pass(0.0)
 
     def _pass(self, noise_scale: float) -> dict[int, Any]:
-        summation = BasisSummation(self.basis, self.noise, self.base, noise_scale, self.block_size)
-        return self.source.total(summation, summation.combine, "moments")
+        size = self.block_size
+        if size is None:
+            size = getattr(self.basis, "block_size", LARGEST_BLOCK)
+        summation = BasisSummation(self.basis, self.noise, self.base, noise_scale, size)
+        return self.walk(self.source, summation)

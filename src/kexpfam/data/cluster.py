@@ -1,0 +1,123 @@
+"""Rows on a cluster: Dask arrays and data frames.
+
+Every partition is summarised where it lives, and the summaries are combined in a tree: what travels
+is m × m numbers, not rows. A worker that dies takes its partial results with it; Dask computes them
+again elsewhere, and since a summary depends on its rows alone the total is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kexpfam.data.files import refuse_unusable
+from kexpfam.data.rows import CHUNK_ROWS, ArrayRows, Chunk, RowSource
+
+__all__ = ["DaskRows", "dask_rows", "is_dask"]
+
+T = TypeVar("T")
+_BRANCHES = 4
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection, without importing Dask."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(X, "to_delayed")
+
+
+@dataclass(frozen=True)
+class DaskRows(RowSource):
+    """Partitions as delayed pairs of rows and weights."""
+
+    partitions: tuple[Any, ...]
+    n_columns: int
+    names: list[str] | None
+
+    def total(
+        self, summary: Callable[[Iterable[Chunk]], T], combine: Callable[[T, T], T], label: str
+    ) -> T:
+        from dask import compute, delayed  # type: ignore[attr-defined]
+
+        summarize, join = delayed(_summary_of), delayed(_combined)
+        # One name for all partitions: what is summed travels once, not with every task.
+        shared = delayed(summary)
+        parts = [
+            summarize(shared, number, *one, self.n_columns, self.names)
+            for number, one in enumerate(self.partitions)
+        ]
+        while len(parts) > 1:
+            parts = [
+                join(combine, parts[start : start + _BRANCHES])
+                for start in range(0, len(parts), _BRANCHES)
+            ]
+        (result,) = compute(parts[0])  # type: ignore[no-untyped-call]
+        if result is None:
+            raise ValueError("The Dask collection has no rows.")
+        return result
+
+
+def _summary_of(
+    summary: Callable[[Iterable[Chunk]], T],
+    number: int,
+    rows: Any,
+    weights: Any,
+    n_columns: int,
+    names: list[str] | None,
+) -> T | None:
+    rows = np.asarray(rows, float)
+    if not len(rows):
+        return None
+    if rows.ndim != 2 or rows.shape[1] != n_columns:
+        raise ValueError(
+            f"Partition {number} has the shape {rows.shape}; expected {n_columns} columns."
+        )
+    weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float).reshape(-1)
+    if len(weights) != len(rows):
+        raise ValueError(f"Partition {number} has {len(rows)} rows, but {len(weights)} weights.")
+    refuse_unusable(rows, weights, f"Partition {number}", 0, names)
+    return summary(ArrayRows(rows, weights, chunk_rows=CHUNK_ROWS).chunks())
+
+
+def _combined(combine: Callable[[T, T], T], parts: list[T | None]) -> T | None:
+    total: T | None = None
+    for part in parts:
+        if part is not None:
+            total = part if total is None else combine(total, part)
+    return total
+
+
+def dask_rows(X: Any, sample_weight: Any) -> DaskRows:
+    """The partitions of a Dask array or data frame and of its weights."""
+    names = None
+    if hasattr(X, "columns"):
+        columns = list(X.columns)
+        if isinstance(sample_weight, str):
+            if sample_weight not in columns:
+                raise ValueError(f"The data frame has no weight column {sample_weight!r}.")
+            columns.remove(sample_weight)
+            sample_weight = X[sample_weight]
+        X = X[columns]
+        n_columns, names = len(columns), [str(name) for name in columns]
+        delayed = X.to_delayed()
+    else:
+        if X.ndim != 2:
+            raise ValueError(f"Expected a Dask array of two dimensions; got {X.ndim}.")
+        n_columns = X.shape[1]
+        delayed = X.rechunk({1: n_columns}).to_delayed().ravel().tolist()
+    if sample_weight is None:
+        weights: list[Any] = [None] * len(delayed)
+    elif is_dask(sample_weight):
+        weights = list(np.asarray(sample_weight.to_delayed(), dtype=object).ravel())
+    else:
+        raise ValueError(
+            "With a Dask collection, sample_weight must be one too (or a column's name of a data "
+            f"frame), with the same partitions; got {type(sample_weight).__name__}."
+        )
+    if len(weights) != len(delayed):
+        raise ValueError(
+            f"X has {len(delayed)} partitions and sample_weight {len(weights)}. Repartition one "
+            "like the other."
+        )
+    return DaskRows(tuple(zip(delayed, weights, strict=True)), n_columns, names)
