@@ -22,28 +22,28 @@ __all__ = ["spooled"]
 
 def spooled(blocks: Iterable[Any], progress: Progress) -> ArrayRows:
     """The rows of all blocks: arrays or data frames, or pairs of them with their weights."""
-    file = tempfile.TemporaryFile(prefix="kexpfam-")  # noqa: SIM115
-    n_rows, n_columns = 0, 0
-    for number, block in enumerate(blocks):
-        rows, weights = block if isinstance(block, tuple) else (block, None)
-        rows = np.asarray(rows, float)
-        label = f"Block {number}"
-        if rows.ndim != 2 or (n_columns and rows.shape[1] != n_columns):
-            raise ValueError(
-                f"{label} has the shape {rows.shape}. Expected two dimensions"
-                + (f" and {n_columns} columns, as in the first block." if n_columns else ".")
-            )
-        weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
-        if weights.shape != (len(rows),):
-            raise ValueError(
-                f"{label} has {len(rows)} rows, but weights of the shape {weights.shape}."
-            )
-        refuse_unusable(rows, weights, label, 0, None)
-        n_rows, n_columns = n_rows + len(rows), rows.shape[1]
-        np.column_stack([rows, weights]).tofile(file)
-    if n_rows == 0:
-        raise ValueError("The iterator gave no rows. Was it used up before?")
-    file.flush()
-    # The map keeps the file alive; the system removes it with the last reference.
-    table = np.memmap(file, float, "r", shape=(n_rows, n_columns + 1))
-    return ArrayRows(table[:, :-1], table[:, -1], progress)
+    with tempfile.TemporaryFile(prefix="kexpfam-") as file:
+        n_rows, n_columns = 0, 0
+        for number, block in enumerate(blocks):
+            rows, weights = block if isinstance(block, tuple) else (block, None)
+            rows = np.asarray(rows, float)
+            label = f"Block {number}"
+            if rows.ndim != 2 or (n_columns and rows.shape[1] != n_columns):
+                raise ValueError(
+                    f"{label} has the shape {rows.shape}. Expected two dimensions"
+                    + (f" and {n_columns} columns, as in the first block." if n_columns else ".")
+                )
+            weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
+            if weights.shape != (len(rows),):
+                raise ValueError(
+                    f"{label} has {len(rows)} rows, but weights of the shape {weights.shape}."
+                )
+            refuse_unusable(rows, weights, label, 0, None)
+            n_rows, n_columns = n_rows + len(rows), rows.shape[1]
+            np.column_stack([rows, weights]).tofile(file)
+        if n_rows == 0:
+            raise ValueError("The iterator gave no rows. Was it used up before?")
+        file.flush()
+        # The map keeps the file's content; the system removes it with the map.
+        table = np.memmap(file, float, "r", shape=(n_rows, n_columns + 1))
+        return ArrayRows(table[:, :-1], table[:, -1], progress)

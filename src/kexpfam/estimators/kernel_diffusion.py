@@ -193,9 +193,9 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
     def _add(self, X: Any, sample_weight: Any, sign: float) -> KernelDiffusion:
         if self._sums is None:
             raise ValueError(
-                "This model is its base density alone (n_steps_ = 0), which is not a sum over rows: "
-                "rows can be added or taken away only by another fit. Give n_components a number "
-                "to have a tilt in any case."
+                "This model is its base density alone (n_steps_ = 0), which is not a sum over "
+                "rows: they can be added or taken away only by another fit. Give n_components a "
+                "number to have a tilt in any case."
             )
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress, first=False)

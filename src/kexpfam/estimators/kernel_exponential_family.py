@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.base import BASES, RescaledDensity
-from kexpfam.base.traced import traced_density
 from kexpfam.choices import resolve
 from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
 from kexpfam.estimators.reading import read_rows
@@ -47,8 +46,9 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
 
     Parameters
     ----------
-    basis : {"fourier", "nystrom", "exact", "arc_cosine"} or object, default="fourier"
-        The functions that f is made of: random Fourier features; sections of the kernel, or
+    basis : {"fourier", "grid", "nystrom", "exact", "arc_cosine"} or object, default="fourier"
+        The functions that f is made of: random Fourier features; equispaced frequencies, for up
+        to three columns and any number of rows; sections of the kernel, or
         their derivatives, at inducing points (``NystromFeatures(functions="derivatives")``); the
         exact solution in the kernel's Hilbert space, for small tables; arc-cosine features
         (``ArcCosineFeatures(degree=2)``).
@@ -273,19 +273,12 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_is_fitted(other)
-        same = jax.tree.map(
-            np.array_equal,
-            *(
-                (
-                    model.density_.basis,
-                    (model.density_.standardizer.center, model.density_.standardizer.scale),
-                    traced_density(model.density_.base),
-                    model.noise_scale_,
-                )
-                for model in (self, other)
-            ),
+        mine, theirs = (_choices(model) for model in (self, other))
+        same = jax.tree.structure(mine) == jax.tree.structure(theirs) and all(
+            np.array_equal(one, two)
+            for one, two in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True)
         )
-        if not all(jax.tree.leaves(same)):
+        if not same:
             raise ValueError(
                 "Models can be merged that share units, base density, frequencies and noise scale; "
                 "these differ. Start both from one fitted model: copy.deepcopy(model.emptied())."
@@ -465,3 +458,11 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
             normalizer=resolve("normalizer", self.normalizer, NORMALIZERS),
             standardize=bool(self.standardize),
         )
+
+
+def _choices(model: KernelExponentialFamily) -> Any:
+    """What sums over rows depend on; a base density by its values at some points."""
+    density = model.density_
+    probes = np.random.default_rng(0).standard_normal((16, model.n_features_in_))
+    units = density.standardizer.center, density.standardizer.scale
+    return density.basis, units, density.base.log_density(probes), model.noise_scale_

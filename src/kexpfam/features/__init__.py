@@ -5,6 +5,7 @@ from kexpfam.features.basis import Basis, DirectMoments, PointwiseBasis, Quadrat
 from kexpfam.features.draws import DRAWS
 from kexpfam.features.exact import ExactFeatures
 from kexpfam.features.fourier import FourierBasis, FourierFeatures, FourierMoments
+from kexpfam.features.grid import GridBasis, GridFeatures, GridMoments
 from kexpfam.features.interactions import InteractionFeatures
 from kexpfam.features.nystrom import NystromBasis, NystromFeatures
 from kexpfam.features.sections import SectionBasis
@@ -15,6 +16,7 @@ FEATURES = {
     "nystrom": NystromFeatures(),
     "exact": ExactFeatures(),
     "arc_cosine": ArcCosineFeatures(),
+    "grid": GridFeatures(),
 }
 
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
     "FourierBasis",
     "FourierFeatures",
     "FourierMoments",
+    "GridBasis",
+    "GridFeatures",
+    "GridMoments",
     "InteractionFeatures",
     "Matern",
     "NystromBasis",

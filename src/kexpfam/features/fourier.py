@@ -79,6 +79,7 @@ class FourierBasis:
     phases: Float[Any, " q"]
     amplitudes: Float[Any, " q"]
     paired: bool = field(default=True, metadata={"static": True})
+    single: bool = field(default=False, metadata={"static": True})
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
 
@@ -151,13 +152,17 @@ class FourierBasis:
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:
         """Sums that hold for every noise."""
         parts = self.parts(block)
-        return parts.others._replace(gram=upper_products(parts.lines, parts.lines))
+        gram = upper_products(parts.lines, parts.lines).astype("float64")
+        return parts.others._replace(gram=gram)
 
     def parts(self, block: Block) -> FourierParts:
         """All sums but the products, and the lines whose products are to be summed."""
         n_rows, n_columns = block.rows.shape
         roots = jnp.sqrt(block.weights)
-        lines = jnp.concatenate(self._trigonometry(block.rows)) * roots
+        angles = self.frequencies @ block.rows.T + self.phases[:, None]
+        if self.single:
+            angles, roots = angles.astype("float32"), roots.astype("float32")
+        lines = jnp.concatenate(cosine_and_sine(angles)) * roots
         twice = jnp.concatenate([self.frequencies, self.frequencies])
         columns: list[Any] = [jnp.ones((n_rows, 1)), block.base_gradient, block.base_bend]
         bent = block.base_hessian.ndim == 3
@@ -165,7 +170,8 @@ class FourierBasis:
         if bent:
             columns.append(block.base_hessian[:, one, other])
         # One product for all of them, which reads the lines once.
-        sums = lines @ (jnp.concatenate(columns, axis=1) * roots[:, None])
+        rights = (jnp.concatenate(columns, axis=1) * roots[:, None]).astype(lines.dtype)
+        sums = jnp.matmul(lines, rights, precision="highest").astype("float64")
         total, slopes, bends, curvatures = jnp.split(
             sums, [1, 1 + n_columns, 1 + 2 * n_columns], axis=1
         )
@@ -232,14 +238,20 @@ class FourierFeatures:
         How frequencies are drawn from the kernel's spectral law.
     phases : {"paired", "random"}
         A cosine and a sine per frequency, or one cosine with a random phase as in the paper.
+    precision : {"double", "single"}
+        Of the features while they are summed over rows. "single" is about twice as fast; blocks of
+        rows are summed in float32 and added up in float64, with relative errors of 10⁻⁶.
     """
 
     draw: str = "orthogonal"
     phases: str = "paired"
+    precision: str = "double"
 
     def __post_init__(self) -> None:
         if self.draw not in DRAWS:
             raise ValueError(f"draw must be one of {sorted(DRAWS)}; got {self.draw!r}.")
+        if self.precision not in ("double", "single"):
+            raise ValueError(f"precision must be 'double' or 'single'; got {self.precision!r}.")
         if self.phases not in ("paired", "random"):
             raise ValueError(f"phases must be 'paired' or 'random'; got {self.phases!r}.")
 
@@ -260,4 +272,5 @@ class FourierFeatures:
         turns = np.zeros(count) if paired else generator.uniform(0, 2 * np.pi, count)
         amplitudes = np.sqrt(drawn.weights * (1 if paired else 2))
         frequencies = drawn.normals * spectrum.multipliers(drawn.uniforms)[:, None]
-        return FourierBasis(frequencies, turns, amplitudes, paired)
+        single = self.precision == "single"
+        return FourierBasis(frequencies, turns, amplitudes, paired, single)

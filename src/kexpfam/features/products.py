@@ -1,6 +1,6 @@
 """Sums of products t tᵀ over rows: the matrix product that a fit spends its time in.
 
-The result is symmetric, and only its upper half is computed: by bands of `_BAND` lines, each
+The result is symmetric, and only its upper half is computed: by bands of lines, each
 multiplied with the lines from its own first on,
 
     flops = n m (m + band)   instead of   2 n m²,
@@ -17,21 +17,21 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, ssyrk
 
 __all__ = ["add_upper_products", "from_upper_half", "upper_products"]
 
-_BAND = 256
+_NARROWEST, _MOST_BANDS = 256, 8
 
 
-def upper_products(
-    weighted: Float[Any, "t n"], plain: Float[Any, "t n"], band: int = _BAND
-) -> Float[Array, "t t"]:
+def upper_products(weighted: Float[Any, "t n"], plain: Float[Any, "t n"]) -> Float[Array, "t t"]:
     """The upper half of weighted · plainᵀ, where that is symmetric."""
     count = weighted.shape[0]
+    band = max(_NARROWEST, count // _MOST_BANDS)
     bands = []
     for first in range(0, count, band):
-        product = weighted[first : first + band] @ plain[first:].T
+        # Accelerators would multiply float32 in a shorter format unless told.
+        product = jnp.matmul(weighted[first : first + band], plain[first:].T, precision="highest")
         bands.append(jnp.pad(product, ((0, 0), (first, 0))))
     return jnp.concatenate(bands)
 
@@ -42,6 +42,9 @@ def add_upper_products(
     """Sums with lines · linesᵀ added to their upper half, in place, by BLAS."""
     if sums is None:
         sums = np.zeros((len(lines), len(lines)), order="F")
+    if lines.dtype == np.float32:
+        sums += ssyrk(1.0, lines.T, trans=1)
+        return sums
     return dsyrk(1.0, lines.T, beta=1.0, c=sums, trans=1, overwrite_c=1)
 
 

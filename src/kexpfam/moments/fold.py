@@ -40,6 +40,9 @@ from kexpfam.precision import compiled
 __all__ = ["BasisSummation", "FoldSums", "MomentSource", "Summation", "block_moments"]
 
 
+_ACCELERATOR_BLOCK = 1 << 16
+
+
 @compiled
 def block_moments(basis: Any, block: Block, noise: Noise, noise_scale: Any) -> Any:
     """The moments of one block of rows."""
@@ -142,7 +145,7 @@ class BasisSummation(Summation):
     @cached_property
     def _transformed(self) -> bool:
         """Whether the basis sums by itself, outside compiled code."""
-        return getattr(self.basis, "sums_on_host", False)
+        return getattr(self.basis, "sums_on_host", False) and self.noise.basis_sums_suffice
 
     def template(self, n_columns: int) -> Any:
         """Sums of nothing, for their structure."""
@@ -237,6 +240,11 @@ class FoldSums:
         return found
 
 
+def largest_block() -> int:
+    """Rows of a block: what fits a processor's cache, or what fills an accelerator."""
+    return LARGEST_BLOCK if jax.default_backend() == "cpu" else _ACCELERATOR_BLOCK
+
+
 def _walked(source: RowSource, summation: BasisSummation) -> dict[int, Any]:
     return source.total(summation, summation.combine, "moments")
 
@@ -265,6 +273,8 @@ class MomentSource:
     def _pass(self, noise_scale: float) -> dict[int, Any]:
         size = self.block_size
         if size is None:
-            size = getattr(self.basis, "block_size", LARGEST_BLOCK)
+            by_itself = self.noise.basis_sums_suffice
+            size = getattr(self.basis, "block_size", None) if by_itself else None
+            size = largest_block() if size is None else size
         summation = BasisSummation(self.basis, self.noise, self.base, noise_scale, size)
         return self.walk(self.source, summation)

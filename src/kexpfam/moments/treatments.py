@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -153,6 +153,7 @@ class TaylorNoise(_OfLaw):
     """
 
     law: Noise = field(default_factory=GaussianNoise)
+    basis_sums_suffice: ClassVar[bool] = False
 
     def settled_for(self, basis: Any) -> Noise:
         if basis.n_derivatives < 4:

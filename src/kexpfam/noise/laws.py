@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -94,6 +94,9 @@ class Noise:
     ) -> Iterator[tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"] | None]]:
         """Noisy copies of rows with the directions they moved in; rows as they are, once."""
         yield rows, None
+
+    # Whether a basis may sum over (noisy) rows in its own way: not where derivatives enter too.
+    basis_sums_suffice: ClassVar[bool] = True
 
     def moments_follow_scale(self, basis: Any) -> bool:
         """Whether sums over rows hold for one noise scale only."""
