@@ -13,6 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from kexpfam import KernelExponentialFamily
+from tests.test_streams import two_humps
 
 SETTINGS = {"n_components": 32, "random_state": 0, "tuning": "folds", "base": "gaussian"}
 
@@ -26,8 +27,7 @@ def slowly(block):
 
 
 def test_a_killed_worker_changes_nothing():
-    generator = np.random.default_rng(0)
-    rows = generator.standard_normal((4000, 3)) @ generator.standard_normal((3, 3))
+    rows = two_humps(4000)
     expected = KernelExponentialFamily(**SETTINGS).fit(rows)
     with (
         LocalCluster(

@@ -22,6 +22,7 @@ from kexpfam.features import (
 from kexpfam.moments import MonteCarloNoise, TaylorNoise
 from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
 from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
+from kexpfam.precision import keep_compilations
 from kexpfam.tuning import Hyperparameters, Tuning
 
 __version__ = "0.1.0"
@@ -55,4 +56,5 @@ __all__ = [
     "TuningWarning",
     "UniformBase",
     "UniformNoise",
+    "keep_compilations",
 ]

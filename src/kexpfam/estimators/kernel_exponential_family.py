@@ -274,10 +274,8 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         check_is_fitted(other)
         mine, theirs = (_choices(model) for model in (self, other))
-        same = jax.tree.structure(mine) == jax.tree.structure(theirs) and all(
-            np.array_equal(one, two)
-            for one, two in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True)
-        )
+        leaves = [jax.tree.leaves(choices) for choices in (mine, theirs)]
+        same = len(leaves[0]) == len(leaves[1]) and all(map(np.array_equal, *leaves))
         if not same:
             raise ValueError(
                 "Models can be merged that share units, base density, frequencies and noise scale; "

@@ -159,10 +159,9 @@ class FourierBasis:
         """All sums but the products, and the lines whose products are to be summed."""
         n_rows, n_columns = block.rows.shape
         roots = jnp.sqrt(block.weights)
-        angles = self.frequencies @ block.rows.T + self.phases[:, None]
+        lines = jnp.concatenate(self._trigonometry(block.rows)) * roots
         if self.single:
-            angles, roots = angles.astype("float32"), roots.astype("float32")
-        lines = jnp.concatenate(cosine_and_sine(angles)) * roots
+            lines = lines.astype("float32")
         twice = jnp.concatenate([self.frequencies, self.frequencies])
         columns: list[Any] = [jnp.ones((n_rows, 1)), block.base_gradient, block.base_bend]
         bent = block.base_hessian.ndim == 3
