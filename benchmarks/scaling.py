@@ -83,8 +83,11 @@ def draw(records: dict[str, list[dict[str, float]]]) -> None:
             panel = axes[row, column]
             panel.plot(values, [record[key] / scale for record in found], "o-", color="#0072B2")
             panel.set_xscale("log")
+            if name != "rows":
+                panel.set_xticks(values, [str(value) for value in values])
+                panel.minorticks_off()
             if key == "seconds":
-                panel.set_yscale("log")
+                panel.set_yscale("log" if name == "rows" else "linear")
                 panel.set_title(titles[name], fontsize=9)
             else:
                 panel.set_ylim(0, 1.6)

@@ -2,9 +2,9 @@
 
     python benchmarks/tuned_fit.py
 
-60 steps of tuning, 512 functions. "warm" is a second fit in the same process, "cold" the whole of a
-fresh process, imports included, with compilations kept on disk by an earlier one. The flow's time is
-that to its best validation epoch, imports not included; both get the same rows.
+60 steps of tuning, 512 functions. "warm" is a second fit in the same process, "cold" the whole of
+a fresh process, imports included, with compilations kept on disk by an earlier one. The flow's time
+is that to its best validation epoch, imports not included; both get the same rows.
 """
 
 from __future__ import annotations
