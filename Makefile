@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format experiments clean
+.PHONY: demo test lint format experiments bench clean
 
 demo: .venv/installed
 	$(BIN)/kexpfam demo
@@ -33,6 +33,12 @@ experiments: .venv/installed
 	for name in comparison convergence diffusion ladder; do $(BIN)/kexpfam reproduce $$name; done
 	$(BIN)/python experiments/known_densities.py
 	$(BIN)/python experiments/selection.py
+
+# Every claim of docs/benchmarks.md but the GPU's, one after the other; half an hour.
+bench: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench]'
+	for name in moments prediction tuned_fit grid cluster scaling flows; do $(BIN)/python benchmarks/$$name.py; done
+	$(BIN)/python benchmarks/page.py
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

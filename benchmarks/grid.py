@@ -22,7 +22,7 @@ from kexpfam.moments import MomentSource
 from kexpfam.noise import GaussianNoise
 from measure import save
 
-FUNCTIONS, LESS = 4096, 200
+FUNCTIONS, LESS = 4224, 200
 
 
 def main() -> None:

@@ -1,0 +1,190 @@
+"""Writes docs/benchmarks.md from the figures in benchmarks/results.
+
+python benchmarks/page.py
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+
+
+def read(name: str) -> dict[str, Any]:
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+
+
+def table(head: list[str], rows: list[list[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def moments() -> str:
+    found = read("moments")
+    rows = [
+        ["NumPy `C.T @ C`, the limit", f"{found['numpy_symmetric_product_seconds']:.2f}", "1"],
+        ["cosines and sines alone", f"{found['cosines_and_sines_seconds']:.2f}", ""],
+        ["cosines and sines of XLA", f"{found['cosines_and_sines_of_xla_seconds']:.2f}", ""],
+        ["RBFSampler, then `C.T @ C`", f"{found['rbf_sampler_and_product_seconds']:.2f}", ""],
+    ]
+    for name, one in found["moments"].items():
+        ratio = f"{one['ratio_to_symmetric_product']:.2f}"
+        rows.append([f"**moments**, {name}", f"{one['seconds']:.2f}", ratio])
+    error = found["moments"]["float32 features, Gaussian base"]["largest_error_of_a_mean"]
+    return (
+        f"{found['rows']:,} rows, {found['columns']} columns, {found['functions']} functions.\n\n"
+        + table(["", "seconds", "ratio"], rows)
+        + f"\n\nWith float32 features the largest error of a mean product is {error:.0e}."
+    )
+
+
+def gpu() -> str:
+    found = read("gpu")
+    rows = [
+        [
+            one["functions"],
+            one["features"],
+            one["base_components"],
+            f"{one['seconds']:.2f}",
+            f"{one['tera_flops_per_second']:.1f}",
+            f"{one['fraction_of_float64_product']:.0%}",
+        ]
+        for one in found["moments"]
+    ]
+    return (
+        f"{found['moments'][0]['rows']:,} × 11 rows streamed from the host to one "
+        f"{found['machine']['device']}; its float64 matrix product reaches "
+        f"{found['float64_product_tera_flops']:.0f} TFLOP/s. Flops are counted as n·m², the upper "
+        "half.\n\n"
+        + table(
+            ["m", "features", "base components", "seconds", "TFLOP/s", "of the float64 product"],
+            rows,
+        )
+        + "\n\nFloat32 features gain nothing there, since their products are asked for in full "
+        "float32."
+    )
+
+
+def scaling() -> str:
+    rows = [
+        [f"{one['rows']:,}", f"{one['seconds']:.1f}", f"{one['peak_bytes'] / 2**30:.2f}"]
+        for one in read("scaling")["rows"]
+    ]
+    return (
+        "A whole fit (m = 1024, 11 columns) from files on disk.\n\n"
+        + table(["rows", "seconds", "peak memory, GiB"], rows)
+        + "\n\n![Growth](../benchmarks/results/scaling.png)"
+    )
+
+
+def prediction() -> str:
+    found = read("prediction")
+    rows = [
+        [name, f"{one['microseconds_per_row']:.1f}", f"{one['kernel_density_ratio']:.0f}"]
+        for name, one in found["ours"].items()
+    ]
+    peer = found["kernel_density_microseconds_per_row"]
+    return (
+        f"{found['functions']} functions, a base of {found['base_components']} components; "
+        f"scikit-learn's `KernelDensity` on {found['training_rows']:,} rows takes {peer:.0f} µs a "
+        "row.\n\n" + table(["", "µs per row", "times faster"], rows)
+    )
+
+
+def grid() -> str:
+    found = read("grid")
+    rows = [
+        [
+            name,
+            found[name]["functions"],
+            f"{found[name]['rows']:,}",
+            f"{found[name]['seconds']:.1f}",
+            f"{found[name]['seconds_for_all_rows']:.0f}",
+        ]
+        for name in ("grid", "random")
+    ]
+    return (
+        table(["frequencies", "m", "rows measured", "seconds", "seconds for 10⁷"], rows)
+        + f"\n\n{found['times_faster']:.0f} times faster; random frequencies were measured at "
+        "fewer rows and multiplied."
+    )
+
+
+def tuned() -> str:
+    found = read("tuned_fit")
+    flows = ", ".join(f"{one:.1f}" for one in found["flow_seconds_to_best_epoch"])
+    return table(
+        ["", "seconds", "ratio to the flow"],
+        [
+            ["tuned fit, warm", f"{found['warm_seconds']:.1f}", f"{found['warm_ratio']:.1f}"],
+            ["fresh process", f"{found['cold_process_seconds']:.1f}", f"{found['cold_ratio']:.1f}"],
+            ["zuko's MAF to its best epoch, three seeds", flows, "1"],
+        ],
+    )
+
+
+def cluster() -> str:
+    found = read("cluster")
+    one, two = found["runs"]
+    functions = found["functions"]
+    # Seconds of one worker for a row and a function squared.
+    rate = one["rows"] * functions**2 / one["seconds"]
+    expected = two["rows"] * functions**2 / rate / 2
+    rows = []
+    for exponent, workers in ((9, 64), (10, 256), (11, 1024)):
+        count = 10**exponent
+        seconds = count * functions**2 / rate / workers
+        partitions = count // 1_000_000
+        levels = math.ceil(math.log(partitions, 4))
+        rows.append(
+            [
+                f"10^{exponent}",
+                workers,
+                f"{seconds / 60:.0f}",
+                f"{partitions * 8 * functions**2 * 4 / 3 / 2**30:,.0f}",
+                levels,
+            ]
+        )
+    return (
+        f"Two workers of one thread took {two['seconds']:.1f} s for {two['rows']:,} rows at "
+        f"m = {functions}, one {one['seconds']:.1f} s: {found['speed_up_from_one_to_two']:.2f} "
+        f"times faster ({expected:.1f} s were expected). The largest difference of a mean from the "
+        f"sums in memory is {found['largest_difference_of_a_mean']:.0e}.\n\nBy the cost model "
+        "(see [large_data.md](large_data.md)), not measured, with partitions of a million rows and "
+        "workers of one thread like these:\n\n"
+        + table(["rows", "workers", "minutes", "GiB moved", "levels of the tree"], rows)
+    )
+
+
+SECTIONS = {
+    "The pass over the rows (`moments.py`)": moments,
+    "Growth (`scaling.py`)": scaling,
+    "An accelerator (`gpu.py`)": gpu,
+    "Low dimensions (`grid.py`)": grid,
+    "A cluster (`cluster.py`)": cluster,
+    "Prediction (`prediction.py`)": prediction,
+    "A tuned fit (`tuned_fit.py`)": tuned,
+}
+
+
+def main() -> None:
+    machine = read("moments")["machine"]
+    text = [
+        "# Benchmarks",
+        "Written by `python benchmarks/page.py` from `benchmarks/results`; every section names the "
+        "script that measures it. `make bench` runs them all but `gpu.py`, which wants a GPU. "
+        f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
+        f"JAX {machine['jax']}, NumPy {machine['numpy']}. Medians of repeats. Likelihoods beside "
+        "neural flows are in [kernel_diffusion.md](kernel_diffusion.md).",
+    ]
+    for title, section in SECTIONS.items():
+        text += [f"## {title}", section()]
+    PAGE.write_text("\n\n".join(text) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
