@@ -46,7 +46,7 @@ _FACTORS = (1.0, 0.5, 2.0)
 _ONE_HELD_OUT_OF = 5
 # By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
 # mixture behind the best single one, which would not catch up in an average.
-_FALLEN_BEHIND = 0.2
+_FALLEN_BEHIND = 0.1
 _WIDE, _WIDE_WEIGHT = 3.0, 3e-4
 
 

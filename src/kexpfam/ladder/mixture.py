@@ -20,7 +20,7 @@ row's columns, and Σ_k r_k s_k one with the precisions: nothing of size n·k·d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,34 @@ from jaxtyping import Array, Float
 
 from kexpfam.base import GaussianMixtureDensity
 
-__all__ = ["SmoothedMixture", "smoothed_mixture"]
+__all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
+
+
+class MixtureScore(NamedTuple):
+    """A mixture at one noise level, by the upper halves of its precisions."""
+
+    constants: Float[Any, " k"]
+    pulls: Float[Any, "k d"]
+    halves: Float[Any, "k p"]
+
+    def gradient(self, rows: Float[Any, "n d"]) -> Float[Array, "n d"]:
+        """∇log q_σ."""
+        one, other = np.triu_indices(rows.shape[1])
+        products = rows.T[one] * rows.T[other]
+        # Both x_i x_j and x_j x_i stand in the form.
+        forms = np.where(one == other, 0.5, 1.0) * self.halves
+        logs = self.constants + rows @ self.pulls.T - (forms @ products).T
+        return self.mean_score(jax.nn.softmax(logs, axis=1), rows)
+
+    def mean_score(self, shares: Float[Any, "n k"], rows: Float[Any, "n d"]) -> Float[Array, "n d"]:
+        """Σ_k r_k P_k(μ_k − x)."""
+        count, n_columns = rows.shape
+        one, other = np.triu_indices(n_columns)
+        places = np.zeros((n_columns, n_columns), int)
+        places[one, other] = places[other, one] = np.arange(len(one))
+        # P_k is symmetric: half of it is averaged, then unfolded.
+        mean = (shares @ self.halves)[:, places.ravel()].reshape(count, n_columns, n_columns)
+        return shares @ self.pulls - jnp.einsum("ndf,nf->nd", mean, rows)
 
 
 @register_dataclass
@@ -61,26 +88,19 @@ class SmoothedMixture:
         forms = np.where(one == other, 0.5, 1.0) * precisions[:, one, other]
         return constant + rows @ pulls.T - (forms @ products).T, precisions, products
 
+    def at(self, noise_scale: Any) -> MixtureScore:
+        """What the score at one level needs, for many blocks of rows."""
+        one, other = np.triu_indices(self.means.shape[1])
+        precisions, pulls, constant = self._forms(noise_scale)
+        return MixtureScore(constant, pulls, precisions[:, one, other])
+
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
         """log q_σ."""
         return logsumexp(self._logs(rows, noise_scale)[0], axis=1)
 
     def gradient(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, "n d"]:
         """∇log q_σ."""
-        logs, precisions, _ = self._logs(rows, noise_scale)
-        return self._mean_score(jax.nn.softmax(logs, axis=1), rows, precisions)
-
-    def _mean_score(self, shares: Array, rows: Any, precisions: Array) -> Array:
-        """Σ_k r_k P_k(μ_k − x)."""
-        count, n_columns = rows.shape
-        one, other = np.triu_indices(n_columns)
-        places = np.zeros((n_columns, n_columns), int)
-        places[one, other] = places[other, one] = np.arange(len(one))
-        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
-        # P_k is symmetric: half of it is averaged, then unfolded.
-        mean = (shares @ precisions[:, one, other])[:, places.ravel()]
-        mean = mean.reshape(count, n_columns, n_columns)
-        return shares @ pulls - jnp.einsum("ndf,nf->nd", mean, rows)
+        return self.at(noise_scale).gradient(rows)
 
     def gradient_and_laplacian(
         self, rows: Float[Any, "n d"], noise_scale: Any
@@ -89,7 +109,7 @@ class SmoothedMixture:
         one, other = np.triu_indices(rows.shape[1])
         logs, precisions, products = self._logs(rows, noise_scale)
         shares = jax.nn.softmax(logs, axis=1)
-        gradient = self._mean_score(shares, rows, precisions)
+        gradient = self.at(noise_scale).mean_score(shares, rows)
         # |s_k|² is the quadratic form of P_k².
         squares = jnp.einsum("kde,kef->kdf", precisions, precisions)
         pulls = jnp.einsum("kdf,kf->kd", squares, self.means)

@@ -38,7 +38,7 @@ from kexpfam.data.blocks import padded
 from kexpfam.features import FourierBasis, FourierMoments, QuadraticSystem
 from kexpfam.features.products import upper_products
 from kexpfam.features.trigonometry import cosine_and_sine
-from kexpfam.ladder.mixture import SmoothedMixture
+from kexpfam.ladder.mixture import MixtureScore, SmoothedMixture
 from kexpfam.moments import MonteCarloNoise, Summation, add_moments, total_moments
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
@@ -86,20 +86,34 @@ class LadderSummation(Summation):
     block_size: int = _BLOCK
 
     @cached_property
+    def _scores(self) -> list[MixtureScore]:
+        return level_scores(self.base, self.levels)
+
+    @cached_property
     def _noise(self) -> MonteCarloNoise:
         return MonteCarloNoise(GaussianNoise(), n_draws=self.n_directions)
 
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
-        block = prepared_block(self.base, self.levels, rows, weights, self._noise)
+        block = prepared_block(self._scores, self.levels, rows, weights, self._noise)
         if sums is None:
             return _first_block(self.basis, block)
         return _next_block(sums, self.basis, block)
 
 
+def level_scores(base: SmoothedMixture, levels: Float[np.ndarray, " l"]) -> list[MixtureScore]:
+    """The base density at every level, once for all blocks."""
+    return [_level_score(base, level) for level in levels]
+
+
+@compiled(on_device=True)
+def _level_score(base: SmoothedMixture, level: Any) -> MixtureScore:
+    return base.at(level)
+
+
 def prepared_block(
-    base: SmoothedMixture,
+    scores: list[MixtureScore],
     levels: Float[np.ndarray, " l"],
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
@@ -109,7 +123,9 @@ def prepared_block(
     directions = [padded(moved - rows, _BLOCK) for moved, _ in noise.copies(rows, 1.0)]
     moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
     whole = padded(rows, _BLOCK)
-    copies = [_copies(base, level, whole, moves) for level in levels]
+    copies = [
+        _copies(score, level, whole, moves) for score, level in zip(scores, levels, strict=True)
+    ]
     points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
     return PreparedBlock(whole, padded(weights, _BLOCK), points, pulls)
 
@@ -123,16 +139,17 @@ def prepared_blocks(
 ) -> Iterator[PreparedBlock]:
     """Blocks of rows, one after the other, for bases that are tried on them."""
     noise = MonteCarloNoise(GaussianNoise(), n_draws=n_directions)
+    scores = level_scores(base, levels)
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        yield prepared_block(base, levels, rows[part], weights[part], noise)
+        yield prepared_block(scores, levels, rows[part], weights[part], noise)
 
 
 @compiled
-def _copies(base: SmoothedMixture, level: Any, rows: Any, moves: Any) -> Any:
+def _copies(score: MixtureScore, level: Any, rows: Any, moves: Any) -> Any:
     def one(move: Any) -> Any:
         points = rows + level * move
-        return points.astype("float32"), base.gradient(points, level).astype("float32")
+        return points.astype("float32"), score.gradient(points).astype("float32")
 
     return jax.lax.map(one, moves)
 
