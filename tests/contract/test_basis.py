@@ -15,6 +15,7 @@ from kexpfam import (
     ArcCosineFeatures,
     ExactFeatures,
     FourierFeatures,
+    GridFeatures,
     KernelExponentialFamily,
     Matern,
     MonteCarloNoise,
@@ -46,6 +47,7 @@ FAMILIES = {
     ),
     "exact": (ExactFeatures(), RadialBasis()),
     "exact, matern": (ExactFeatures(), Matern(2.5)),
+    "grid": (GridFeatures(), RadialBasis()),
     "arc-cosine": (ArcCosineFeatures(), RadialBasis()),
     "arc-cosine, paper": (ArcCosineFeatures(bias=0.0, smoothing="paper"), RadialBasis()),
     "arc-cosine, cubes": (ArcCosineFeatures(degree=3), RadialBasis()),
@@ -119,6 +121,8 @@ def test_length_scales_stretch_the_rows(unit_basis, two_clusters, generator):
     stretched = unit_basis.rescaled(scales)
     if hasattr(unit_basis, "points"):
         stretched = replace(stretched, points=unit_basis.points * scales)
+    if hasattr(unit_basis, "spacing"):  # the lattice follows the rows' box
+        stretched = replace(stretched, spacing=unit_basis.spacing / scales)
     with jax.enable_x64(True):
         coefficients, rows = jnp.asarray(weights), jnp.asarray(two_clusters[1:11])
         found = stretched.values(coefficients, rows * scales)

@@ -185,7 +185,8 @@ class BasisSummation(Summation):
             self._covariances[n_columns] = self.noise.covariance_shape(n_columns)
         covariance = self._covariances[n_columns]
         moves = None if directions is None else padded(directions, size)
-        base: Any = self._traced
+        # Few rows are not worth compiling a base density for.
+        base: Any = self._traced if size >= self.block_size else None
         if base is None:
             base = known_derivatives(self.base, rows, covariance, size)
         scale = np.asarray(self.noise_scale, float)
