@@ -46,7 +46,7 @@ def base_likelihood(
     coordinates = fit_coordinates(
         rows, weights, held, fit_standardizer(ArrayRows(rows, weights)), kind
     )
-    search = AverageSearch(SIZE, shrinkage, 0.0, 0.0, ())
+    search = AverageSearch(SIZE, shrinkage, 0.0, 0.0)
     average = fit_average(coordinates.forward(rows), weights, search, 0, n_averaged)
     logs = average.density().log_density(coordinates.forward(test))
     return float((logs + coordinates.log_jacobian(test)).mean())
