@@ -20,6 +20,7 @@ from kexpfam import KernelDiffusion, KernelExponentialFamily
 from kexpfam.data.files import FileRows
 from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
+from kexpfam.datasets import make_density
 from kexpfam.moments import Checkpoint
 
 SETTINGS = {"n_components": 32, "random_state": 0, "tuning": "folds", "base": "gaussian"}
@@ -156,20 +157,19 @@ def test_what_differs_is_not_merged_and_nothing_is_not_left(rows, model):
         copy.deepcopy(model).partial_fit(iter([rows[:, :2]]))
 
 
-def test_a_ladders_sums_grow_and_shrink(rows):
-    ring = np.random.default_rng(0).standard_normal((1500, 2))
-    ring *= (2 + 0.1 * np.random.default_rng(1).standard_normal((1500, 1))) / np.linalg.norm(
-        ring, axis=1, keepdims=True
-    )
+def test_a_ladders_sums_grow_and_shrink():
+    ring = make_density("ring").sample(1500, random_state=0)
     model = KernelDiffusion(n_components=32, n_levels=4, random_state=0).fit(ring[:1000])
-    before = model.field_.cubics.copy()
-    sums = model._sums
-    model.partial_fit(ring[1000:])
-    assert sum(float(part.weight) for part in model._sums.parts.values()) == 1500
-    model.forget(ring[1000:])
+    before, sums = model.field_.cubics.copy(), model._sums
+    logs = model.score_samples(ring[:20])
+    more = ring[1000:][ring[1000:, 0] > ring[:, 0].mean()]
+    model.partial_fit(more)
+    assert sum(float(part.weight) for part in model._sums.parts.values()) == 1000 + len(more)
+    assert model.n_steps_ > 0
+    assert np.abs(model.score_samples(ring[:20]) - logs).max() > 1e-3
+    model.forget(more)
     np.testing.assert_allclose(model.field_.cubics, before, atol=1e-8)
     for number, part in sums.parts.items():
-        # Base terms are summed in float32 within a block.
         np.testing.assert_allclose(model._sums.parts[number].gram, part.gram, atol=1e-9)
 
 

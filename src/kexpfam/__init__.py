@@ -1,9 +1,10 @@
 """Density and score estimation with kernel exponential families, fitted in closed form."""
 
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase
-from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
+from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily, load
 from kexpfam.exceptions import (
     FlowWarning,
+    ModelFileError,
     NormalizerWarning,
     SamplingWarning,
     SingularSystemError,
@@ -24,8 +25,7 @@ from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, Unif
 from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
 from kexpfam.precision import keep_compilations
 from kexpfam.tuning import Hyperparameters, Tuning
-
-__version__ = "0.1.0"
+from kexpfam.version import __version__
 
 __all__ = [
     "ArcCosineFeatures",
@@ -44,6 +44,7 @@ __all__ = [
     "LaplaceNoise",
     "Matern",
     "MixtureBase",
+    "ModelFileError",
     "MonteCarloNoise",
     "NormalizerWarning",
     "NystromFeatures",
@@ -56,5 +57,7 @@ __all__ = [
     "TuningWarning",
     "UniformBase",
     "UniformNoise",
+    "__version__",
     "keep_compilations",
+    "load",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "FlowWarning",
+    "ModelFileError",
     "NormalizerWarning",
     "SamplingWarning",
     "SingularSystemError",
@@ -13,6 +14,10 @@ __all__ = [
 
 class SingularSystemError(ValueError):
     """The linear system (H + λR) β = −h has no trustworthy solution."""
+
+
+class ModelFileError(ValueError):
+    """A file that holds no model, or not a whole one; or a model that no file can hold."""
 
 
 class NormalizerWarning(UserWarning):

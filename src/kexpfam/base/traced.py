@@ -34,13 +34,11 @@ from jaxtyping import Array, Float
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.rescaled import RescaledDensity
 from kexpfam.base.uniform import BoxDensity
-from kexpfam.data.blocks import NOT_FINITE, padded
 
 __all__ = [
     "BaseDerivatives",
     "TracedDensity",
     "TracedRescaled",
-    "known_derivatives",
     "traced_density",
 ]
 
@@ -71,27 +69,6 @@ def traced_density(density: Any) -> TracedDensity | None:
     # By exact type: a subclass may have changed what the density is.
     made = _COUNTERPARTS.get(type(density))
     return None if made is None else made(density)
-
-
-class _Known(NamedTuple):
-    """Derivatives of any density, found in NumPy before compiled code is entered."""
-
-    known: BaseDerivatives
-
-    def derivatives(self, rows: Any, covariance: Any) -> BaseDerivatives:
-        return self.known
-
-
-def known_derivatives(
-    density: Any, rows: Float[np.ndarray, "n d"], covariance: Float[np.ndarray, "d d"], size: int
-) -> _Known:
-    """The derivatives of a density that has no counterpart, padded to `size` rows."""
-    found = density.gradient(rows), density.hessian(rows), density.bend(rows, covariance)
-    if not all(np.isfinite(derivative).all() for derivative in found):
-        raise ValueError(NOT_FINITE)
-    gradient, hessian, bend = found
-    wide = hessian if hessian.ndim == 2 else padded(hessian, size)
-    return _Known(BaseDerivatives(padded(gradient, size), wide, padded(bend, size)))
 
 
 @register_dataclass

@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 
 from kexpfam.progress import Progress
 
-__all__ = ["CHUNK_ROWS", "ArrayRows", "Chunk", "LocalRows", "MappedRows", "RowSource"]
+__all__ = ["CHUNK_ROWS", "ArrayRows", "Chunk", "LocalRows", "MappedRows", "RowSource", "make_chunk"]
 
 CHUNK_ROWS = 65_536
 

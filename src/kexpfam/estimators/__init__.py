@@ -2,5 +2,6 @@
 
 from kexpfam.estimators.kernel_diffusion import KernelDiffusion
 from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
+from kexpfam.estimators.loading import load
 
-__all__ = ["KernelDiffusion", "KernelExponentialFamily"]
+__all__ = ["KernelDiffusion", "KernelExponentialFamily", "load"]

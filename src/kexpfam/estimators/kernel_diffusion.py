@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -11,10 +11,15 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kexpfam.base.averaged import AverageSearch
 from kexpfam.data.blocks import padded
+from kexpfam.data.coordinates import Coordinates
+from kexpfam.data.rows import RowSource
+from kexpfam.estimators.additive import AdditiveRows
 from kexpfam.estimators.checks import checked_weights
 from kexpfam.estimators.reading import read_rows
-from kexpfam.exceptions import FlowWarning
+from kexpfam.estimators.saving import Saved
+from kexpfam.exceptions import FlowWarning, ModelFileError
 from kexpfam.features import InteractionFeatures
 from kexpfam.ladder import (
     LadderSettings,
@@ -22,9 +27,12 @@ from kexpfam.ladder import (
     fit_ladder,
     flow_down,
     flow_up,
+    score_field,
+    steps_needed,
     walk_down,
 )
-from kexpfam.ladder.flow import score_field
+from kexpfam.ladder.flow import ScoreField
+from kexpfam.ladder.sums import LadderSums
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 
@@ -34,6 +42,8 @@ __all__ = ["KernelDiffusion"]
 _BLOCK = 512
 # Times its tolerance, an error of the flow is worth a warning.
 _POOR = 100.0
+# More steps than any fit asks for.
+_MOST_STEPS = 10_000
 
 
 @compiled
@@ -41,7 +51,24 @@ def _derivatives_at(field: Any, rows: Any, time: Any, axes: Any, metric: Any) ->
     return field.score(rows, time), field.curvature(rows, time, axes, metric)
 
 
-class KernelDiffusion(DensityMixin, BaseEstimator):
+class DiffusionState(NamedTuple):
+    """All that a fitted `KernelDiffusion` consists of."""
+
+    coordinates: Coordinates
+    field: ScoreField
+    noise_scales: Float[np.ndarray, " l"]
+    penalties: Float[np.ndarray, " l"]
+    losses: Float[np.ndarray, " l"]
+    features: InteractionFeatures
+    base_search: AverageSearch
+    marginals: str | None
+    tie_gaps: Float[np.ndarray, " d"]
+    n_steps: int
+    has_tilt: bool
+    sums: LadderSums | None
+
+
+class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
     """Density estimation with a ladder of noise levels, each fitted in closed form.
 
     One pass over the rows gives the score of the data smoothed at every noise level. Moving rows
@@ -98,6 +125,12 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
     .. [1] Y. Song et al., "Score-Based Generative Modeling through Stochastic Differential
        Equations", ICLR 2021.
 
+    Notes
+    -----
+    `partial_fit` and `forget` change the sums that the tilt is solved from. The base density and
+    the marginal maps are not sums over rows: they stay those of the first fit. Give that one
+    enough rows, and fit anew when rows come from where it had none.
+
     Examples
     --------
     >>> from kexpfam import KernelDiffusion
@@ -107,6 +140,8 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
     >>> model.score_samples(X[:5]).shape, model.sample(10, random_state=0).shape
     ((5,), (10, 2))
     """
+
+    _state_kind: ClassVar[type] = DiffusionState
 
     def __init__(
         self,
@@ -154,55 +189,73 @@ class KernelDiffusion(DensityMixin, BaseEstimator):
             progress,
             list(getattr(self, "feature_names_in_", [])) or None,
         )
-        self._sums = fit.sums
-        self.coordinates_, self.field_ = fit.coordinates, fit.field
-        self.noise_scales_ = fit.levels.noise_scales
-        self.penalties_, self.losses_ = fit.levels.penalties, fit.levels.losses
-        self.features_, self.base_search_ = fit.features, fit.base
-        self.marginals_, self.tie_gaps_, self.n_steps_ = fit.marginals, fit.gaps, fit.n_steps
+        self._restore(
+            DiffusionState(
+                coordinates=fit.coordinates,
+                field=fit.field,
+                noise_scales=fit.levels.noise_scales,
+                penalties=fit.levels.penalties,
+                losses=fit.levels.losses,
+                features=fit.features,
+                base_search=fit.base,
+                marginals=fit.marginals,
+                tie_gaps=fit.gaps,
+                n_steps=fit.n_steps,
+                has_tilt=fit.sums is not None,
+                sums=fit.sums,
+            )
+        )
         return self
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDiffusion:
-        """Add the rows of X to the sums that the tilt of every level is solved from.
+    def _state(self, sums: bool) -> DiffusionState:
+        return DiffusionState(
+            coordinates=self.coordinates_,
+            field=self.field_,
+            noise_scales=self.noise_scales_,
+            penalties=self.penalties_,
+            losses=self.losses_,
+            features=self.features_,
+            base_search=self.base_search_,
+            marginals=self.marginals_,
+            tie_gaps=self.tie_gaps_,
+            n_steps=self.n_steps_,
+            has_tilt=self._has_tilt,
+            sums=self._sums if sums else None,
+        )
 
-        The first call is `fit`. Later ones keep the base density, which is not a sum over rows: it
-        stays that of the first rows, so give enough of them.
+    def _restore(self, state: DiffusionState) -> None:
+        field = state.field
+        pieces, functions = field.cubics.shape[1:]
+        if (
+            functions != field.basis.n_features
+            or pieces != len(field.knots) - 1
+            or not 0 <= state.n_steps <= _MOST_STEPS
+        ):
+            raise ModelFileError("the levels' coefficients, functions and steps do not match")
+        self.coordinates_, self.field_ = state.coordinates, field
+        self.noise_scales_, self.penalties_ = state.noise_scales, state.penalties
+        self.losses_, self.features_ = state.losses, state.features
+        self.base_search_, self.marginals_ = state.base_search, state.marginals
+        self.tie_gaps_, self.n_steps_ = state.tie_gaps, state.n_steps
+        self._has_tilt, self._sums = state.has_tilt, state.sums
 
-        Parameters
-        ----------
-        X, sample_weight : as in `fit`
-        y : ignored
-        """
-        if not hasattr(self, "field_"):
-            return self.fit(X, y, sample_weight)
-        return self._add(X, sample_weight, 1.0)
-
-    def forget(self, X: Any, sample_weight: Any = None) -> KernelDiffusion:
-        """Take the rows of X out of the sums that the tilt is solved from, exactly.
-
-        The base density and the marginal maps still know them: to forget rows altogether, fit
-        again without them.
-
-        Parameters
-        ----------
-        X, sample_weight : as in `fit`
-        """
-        check_is_fitted(self)
-        return self._add(X, sample_weight, -1.0)
-
-    def _add(self, X: Any, sample_weight: Any, sign: float) -> KernelDiffusion:
-        if self._sums is None:
+    def _with_rows(self, source: RowSource, sign: float) -> KernelDiffusion:
+        if not self._has_tilt:
             raise ValueError(
                 "This model is its base density alone (n_steps_ = 0), which is not a sum over "
                 "rows: they can be added or taken away only by another fit. Give n_components a "
                 "number to have a tilt in any case."
             )
-        progress = Progress(self.verbose)
-        source = read_rows(self, X, sample_weight, progress, first=False)
+        if self._sums is None:
+            raise ValueError(
+                "This model was saved without its sums over rows: it predicts, and cannot take up "
+                "or give away rows. Save it with sums=True, or fit again."
+            )
         self._sums = self._sums.added(source, sign)
-        levels = self._sums.solved(progress)
+        levels = self._sums.solved(Progress(self.verbose))
         self.field_ = score_field(self.field_.basis, self.field_.base, levels)
         self.penalties_, self.losses_ = levels.penalties, levels.losses
+        self.n_steps_ = steps_needed(self.field_, self.tolerance)
         return self
 
     def score_samples(self, X: Any, return_error: bool = False) -> Any:

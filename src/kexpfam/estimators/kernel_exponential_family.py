@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -16,24 +16,42 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import resolve
+from kexpfam.data.rows import RowSource
+from kexpfam.estimators.additive import AdditiveRows
 from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
 from kexpfam.estimators.reading import read_rows
+from kexpfam.estimators.saving import Saved
+from kexpfam.exceptions import ModelFileError
 from kexpfam.features import FEATURES, SPECTRA
 from kexpfam.model import FittedDensity
 from kexpfam.moments import Checkpoint, add_moments, scale_moments
-from kexpfam.noise import NOISES
+from kexpfam.noise import NOISES, Noise
 from kexpfam.normalizer import NORMALIZERS, NormalizerEstimate
 from kexpfam.pipeline import Settings, fit_density, solve_again, sum_rows
 from kexpfam.progress import Progress
 from kexpfam.sampling import Chains, sample_density
-from kexpfam.tuning import CRITERIA, Choice, Hyperparameters, Tuning
+from kexpfam.tuning import CRITERIA, Choice, Hyperparameters, LossSurface, Tuned, Tuning
 
 __all__ = ["KernelExponentialFamily"]
 
 _TUNINGS = {"adam": Tuning(), "folds": Tuning(n_steps=0)}
 
 
-class KernelExponentialFamily(DensityMixin, BaseEstimator):
+class FamilyState(NamedTuple):
+    """All that a fitted `KernelExponentialFamily` consists of."""
+
+    density: FittedDensity
+    normalizer: NormalizerEstimate
+    hyperparameters: Tuned
+    history: list[dict[str, Any]]
+    surface: LossSurface | None
+    moments: Any
+    noise: Noise
+    entropy: list[int]
+    weight: float
+
+
+class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
     """Density estimation with a kernel exponential family, by denoising score matching.
 
     The density is log p(x) = f(x) + log q0(x) − log Z, where q0 is a base density that fixes the
@@ -140,6 +158,8 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
     True
     """
 
+    _state_kind: ClassVar[type] = FamilyState
+
     def __init__(
         self,
         *,
@@ -209,14 +229,52 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
             list(getattr(self, "feature_names_in_", [])) or None,
             saved,
         )
-        self.moments_, self._noise, self._entropy = fit.moments, fit.noise, entropy
-        self.penalty_, self.noise_scale_, self.length_scale_ = fit.hyperparameters
-        self.tuning_history_ = fit.history
-        self.loss_surface_ = fit.surface
-        self._settle(fit.density, fit.normalizer)
+        self._restore(
+            FamilyState(
+                density=fit.density,
+                normalizer=fit.normalizer,
+                hyperparameters=fit.hyperparameters,
+                history=fit.history,
+                surface=fit.surface,
+                moments=fit.moments,
+                noise=fit.noise,
+                entropy=entropy,
+                weight=float(fit.moments.weight),
+            )
+        )
         if saved is not None:
             saved.remove()
         return self
+
+    def _state(self, sums: bool) -> FamilyState:
+        return FamilyState(
+            density=self.density_,
+            normalizer=NormalizerEstimate(
+                self.log_normalizer_,
+                self.log_normalizer_error_,
+                self.effective_sample_size_,
+                self.pareto_shape_,
+            ),
+            hyperparameters=Tuned(self.penalty_, self.noise_scale_, self.length_scale_),
+            history=self.tuning_history_,
+            surface=self.loss_surface_,
+            moments=self.moments_ if sums else None,
+            noise=self._noise,
+            entropy=self._entropy,
+            weight=self.weight_,
+        )
+
+    def _restore(self, state: FamilyState) -> None:
+        density = state.density
+        if len(density.coefficients) != density.basis.n_features:
+            raise ModelFileError(
+                f"{len(density.coefficients)} coefficients for {density.basis.n_features} functions"
+            )
+        self.moments_, self._noise, self._entropy = state.moments, state.noise, state.entropy
+        self.penalty_, self.noise_scale_, self.length_scale_ = state.hyperparameters
+        self.tuning_history_, self.loss_surface_ = state.history, state.surface
+        self.weight_ = state.weight
+        self._settle(density, state.normalizer)
 
     def _settle(self, density: FittedDensity, normalizer: NormalizerEstimate) -> None:
         """Show what a fitted density is made of."""
@@ -229,38 +287,6 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         self.log_normalizer_error_ = normalizer.error
         self.effective_sample_size_ = normalizer.effective_sample_size
         self.pareto_shape_ = normalizer.pareto_shape
-        self.weight_ = float(self.moments_.weight)
-
-    def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
-    ) -> KernelExponentialFamily:
-        """Add the rows of X to those that the model has seen.
-
-        The first call is `fit`: it chooses units, base density, frequencies and hyper-parameters.
-        Later calls keep these, add to the sums over rows and solve again: the same model as with
-        all rows at once and these choices.
-
-        Parameters
-        ----------
-        X, sample_weight : as in `fit`
-        y : ignored
-        """
-        if not hasattr(self, "density_"):
-            return self.fit(X, y, sample_weight)
-        return self._add(X, sample_weight, 1.0)
-
-    def forget(self, X: Any, sample_weight: Any = None) -> KernelExponentialFamily:
-        """Remove the rows of X, as if the model had never seen them.
-
-        Their part of the sums is taken away exactly (up to rounding); base density, frequencies and
-        hyper-parameters stay as they were chosen.
-
-        Parameters
-        ----------
-        X, sample_weight : as in `fit`
-        """
-        check_is_fitted(self)
-        return self._add(X, sample_weight, -1.0)
 
     def merge(self, other: KernelExponentialFamily) -> KernelExponentialFamily:
         """Add the rows that another model has seen.
@@ -281,13 +307,13 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
                 "Models can be merged that share units, base density, frequencies and noise scale; "
                 "these differ. Start both from one fitted model: copy.deepcopy(model.emptied())."
             )
-        return self._solve_again(add_moments(self.moments_, other.moments_))
+        return self._solve_again(add_moments(self._kept_moments(), other._kept_moments()))
 
     def emptied(self) -> KernelExponentialFamily:
         """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from."""
         check_is_fitted(self)
         empty = copy.copy(self)
-        empty.moments_ = scale_moments(self.moments_, 0.0)
+        empty.moments_, empty.weight_ = scale_moments(self._kept_moments(), 0.0), 0.0
         zeros = np.zeros_like(self.coefficients_)
         empty._settle(
             replace(self.density_, coefficients=zeros, log_normalizer=0.0),
@@ -295,13 +321,21 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
         )
         return empty
 
-    def _add(self, X: Any, sample_weight: Any, sign: float) -> KernelExponentialFamily:
-        source = read_rows(self, X, sample_weight, Progress(self.verbose), first=False)
+    def _with_rows(self, source: RowSource, sign: float) -> KernelExponentialFamily:
+        seen = self._kept_moments()
         more = sum_rows(source, self.density_, self._noise, self.noise_scale_)
-        return self._solve_again(add_moments(self.moments_, scale_moments(more, sign)))
+        return self._solve_again(add_moments(seen, scale_moments(more, sign)))
+
+    def _kept_moments(self) -> Any:
+        if self.moments_ is None:
+            raise ValueError(
+                "This model was saved without its sums over rows: it predicts, and cannot take up "
+                "or give away rows. Save it with sums=True, or fit again."
+            )
+        return self.moments_
 
     def _solve_again(self, moments: Any) -> KernelExponentialFamily:
-        if not moments.weight > 1e-9 * abs(self.moments_.weight):
+        if not moments.weight > 1e-9 * abs(self.weight_):
             raise ValueError(
                 "No rows would be left. `forget` takes rows that the model has seen, once each."
             )
@@ -314,7 +348,7 @@ class KernelExponentialFamily(DensityMixin, BaseEstimator):
             normalizer,
             np.random.default_rng(self._entropy),
         )
-        self.moments_ = moments
+        self.moments_, self.weight_ = moments, float(moments.weight)
         self._settle(density, estimate)
         return self
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kexpfam.progress import Progress
+from kexpfam.writing import whole_file
 
 __all__ = ["Experiment", "Options", "Results", "markdown_table", "reproduce", "write_page"]
 
@@ -123,9 +124,8 @@ def _write(store: Path, settings: Record, records: Mapping[str, Record]) -> None
     head = json.dumps({"settings": settings, "machine": _machine()}, sort_keys=True)[:-1]
     # One line for each record: small files, and differences that can be read.
     lines = [f"{json.dumps(key)}: {json.dumps(records[key])}" for key in sorted(records)]
-    part = store.with_suffix(".part")
-    part.write_text(head + ', "records": {\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
-    os.replace(part, store)
+    with whole_file(store) as part:
+        part.write_text(head + ', "records": {\n' + ",\n".join(lines) + "\n}}\n", "utf-8")
 
 
 def _machine() -> str:

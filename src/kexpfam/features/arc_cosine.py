@@ -233,7 +233,7 @@ class ArcCosineFeatures:
     Parameters
     ----------
     degree : int
-        The power p ≥ 1. f grows as |x|ᵖ: above 2, or with a heavy-tailed base density, the
+        The power p ≥ 1. f grows as ‖x‖ᵖ: above 2, or with a heavy-tailed base density, the
         normaliser need not exist. Degree 1 has kinks: it needs noise, and
         ``criterion="likelihood"`` for tuning.
     bias : float

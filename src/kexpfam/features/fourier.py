@@ -44,7 +44,7 @@ from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.draws import DRAWS
-from kexpfam.features.products import from_upper_half, upper_products
+from kexpfam.features.products import from_upper_half, half_places, upper_products
 from kexpfam.features.spectra import Spectrum
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.noise import Noise
@@ -165,8 +165,8 @@ class FourierBasis:
         twice = jnp.concatenate([self.frequencies, self.frequencies])
         columns: list[Any] = [jnp.ones((n_rows, 1)), block.base_gradient, block.base_bend]
         bent = block.base_hessian.ndim == 3
-        one, other = np.triu_indices(n_columns)
         if bent:
+            one, other = np.triu_indices(n_columns)
             columns.append(block.base_hessian[:, one, other])
         # One product for all of them, which reads the lines once.
         rights = (jnp.concatenate(columns, axis=1) * roots[:, None]).astype(lines.dtype)
@@ -175,10 +175,7 @@ class FourierBasis:
             sums, [1, 1 + n_columns, 1 + 2 * n_columns], axis=1
         )
         if bent:
-            places = np.zeros((n_columns, n_columns), int)
-            places[one, other] = places[other, one] = np.arange(len(one))
-            unfolded = curvatures[:, places.ravel()].reshape(-1, n_columns, n_columns)
-            curvature = jnp.einsum("tij,tj->ti", unfolded, twice)
+            curvature = jnp.einsum("tij,tj->ti", curvatures[:, half_places(n_columns)], twice)
         else:
             curvature = total * (twice @ block.base_hessian)
         others = FourierMoments(
@@ -238,8 +235,8 @@ class FourierFeatures:
     phases : {"paired", "random"}
         A cosine and a sine per frequency, or one cosine with a random phase as in the paper.
     precision : {"double", "single"}
-        Of the features while they are summed over rows. "single" is about twice as fast; blocks of
-        rows are summed in float32 and added up in float64, with relative errors of 10⁻⁶.
+        Of the features while they are summed over rows: "single" takes a third less time on a CPU.
+        Blocks of rows are summed in float32 and added up in float64; means are off by 10⁻⁷.
     """
 
     draw: str = "orthogonal"

@@ -39,7 +39,6 @@ period P_j = 2π/s_j, and as smooth as K allows. Length-scales leave the lattice
 
 from __future__ import annotations
 
-import importlib
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
@@ -55,6 +54,7 @@ from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.fourier import FourierBasis, FourierMoments
 from kexpfam.features.spectra import Spectrum
+from kexpfam.features.transforms import lattice_transforms, require_finufft
 from kexpfam.noise import Noise
 
 __all__ = ["GridBasis", "GridFeatures", "GridMoments"]
@@ -63,7 +63,6 @@ _MOST_COLUMNS = 3
 _PERIOD = 1.5  # in widths of the data's box: what is beyond is seen only from its edges
 _N_QUANTILES = 64
 _BATCH_FREQUENCIES = 256
-_ACCURACY = 1e-12
 
 
 class GridMoments(NamedTuple):
@@ -90,7 +89,6 @@ class GridBasis:
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
     # Sums are taken outside compiled code, of many rows at once: a transform has a fixed cost.
-    sums_on_host: ClassVar[bool] = True
     block_size: ClassVar[int] = 1 << 18
 
     @property
@@ -152,16 +150,6 @@ class GridBasis:
     ) -> Float[Array, " n"]:
         return self.fourier.laplacian(coefficients, rows, metric)
 
-    def curvature(
-        self,
-        coefficients: Float[Any, " m"],
-        rows: Float[Any, "n d"],
-        axes: Float[Any, "d e"],
-        metric: Float[Any, "n e"],
-    ) -> Float[Array, " n"]:
-        """Σ_e metric_e a_eᵀ ∇²f a_e at each row, for the columns a_e of `axes`."""
-        return self.fourier.curvature(coefficients, rows, axes, metric)
-
     # -- the sums over rows ---------------------------------------------------------------
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:
@@ -176,7 +164,7 @@ class GridBasis:
         strengths = [np.ones((len(block.rows), 1)), block.base_gradient]
         if bent:
             strengths += [block.base_bend, block.base_hessian[:, one, other]]
-        table = _transforms(
+        table = lattice_transforms(
             block.rows * self.spacing,
             np.concatenate(strengths, axis=1).T * block.weights,
             2 * self.reach,
@@ -231,40 +219,8 @@ class GridBasis:
         return self.fourier.system(moments, noise, noise_scale)
 
 
-def _transforms(
-    angles: Float[np.ndarray, "n d"], strengths: Float[np.ndarray, "s n"], reach: int
-) -> Complex[np.ndarray, "s l"]:
-    """Σ_a strength_a exp(i k·angle_a) for all integers |k_j| ≤ reach, in lexicographic order."""
-    # Real strengths travel in pairs u + iv: their transforms have U(−k) = conj U(k), which tells
-    # them apart. At equal sizes neither drowns in the other's rounding.
-    sizes = np.abs(strengths).sum(axis=1)
-    sizes[sizes == 0] = 1.0
-    count, n_rows = strengths.shape
-    pairs = np.zeros((count + count % 2, n_rows))
-    np.divide(strengths, sizes[:, None], out=pairs[:count])
-    packed = pairs[::2] + 1j * pairs[1::2]
-    n_columns = angles.shape[1]
-    plan = _finufft().Plan(1, (2 * reach + 1,) * n_columns, len(packed), _ACCURACY, isign=1)
-    plan.setpts(*np.ascontiguousarray(angles.T))
-    found = plan.execute(packed if len(packed) > 1 else packed[0]).reshape(len(packed), -1)
-    mirrored = found[:, ::-1].conj()
-    table = np.empty((len(pairs), found.shape[1]), complex)
-    table[::2], table[1::2] = (found + mirrored) / 2, (found - mirrored) / 2j
-    return table[:count] * sizes[:, None]
-
-
 def _cosines_then_sines(sums: Complex[np.ndarray, "q d"]) -> Float[np.ndarray, "t d"]:
     return np.concatenate([sums.real, sums.imag])
-
-
-def _finufft() -> Any:
-    try:
-        return importlib.import_module("finufft")
-    except ImportError as error:
-        raise ImportError(
-            "Frequencies on a lattice are summed by non-uniform fast Fourier transforms, which "
-            "need finufft: pip install 'kexpfam[grid]'. Or take basis='fourier'."
-        ) from error
 
 
 @dataclass(frozen=True)
@@ -288,7 +244,7 @@ class GridFeatures:
                 f"A lattice of frequencies is for at most {_MOST_COLUMNS} columns, because it "
                 f"grows as a power of their number; got {n_columns}. Take basis='fourier'."
             )
-        _finufft()  # missing now rather than after the tuning
+        require_finufft()  # missing now rather than after the tuning
         reach = 1
         while (2 * reach + 3) ** n_columns - 1 <= n_components:
             reach += 1

@@ -11,8 +11,8 @@ carries the data's law at σ_min to that at σ_max, which is q_σmax. So
 with no normalising constant to estimate: whatever the scores are, this is a density. Between levels
 the coefficients follow a monotone cubic in t. All rows take the same equal steps in t, of a
 fifth-order method, so that a row's log density does not depend on the rows beside it; their number
-is chosen once, by the method's own error estimate at training rows, and the estimate comes with
-every log density.
+is chosen once, by halving them at draws of the base density, and an error estimate comes with every
+log density.
 
 | symbol | name        | shape            |
 |--------|-------------|------------------|
@@ -41,6 +41,8 @@ from kexpfam.precision import compiled
 __all__ = ["ScoreField", "flow_down", "flow_up", "score_field", "steps_needed"]
 
 _MOST_STEPS = 100
+# Draws at which steps are tried.
+_STEP_ROWS = 64
 _NEARLY_ALL = 0.95
 
 
@@ -157,12 +159,17 @@ def flow_down(field: ScoreField, rows: Any, n_steps: Any) -> Any:
     return _carried(speed, jnp.asarray(rows), first, last, n_steps)
 
 
-def steps_needed(field: ScoreField, rows: Float[np.ndarray, "n d"], tolerance: float) -> int:
+def steps_needed(field: ScoreField, tolerance: float) -> int:
     """The number of equal steps, some between neighbouring levels, that meets the tolerance.
 
-    At nearly all of the rows (a few may lie where no data is), log densities must not change more
-    than that with half as many steps. The error left is a thirtieth of the change.
+    At nearly all of some draws of the base density (a few may lie where no data is), log densities
+    must not change more than that with half as many steps. The error left is a thirtieth of the
+    change. None are needed where there is no tilt: a base density is its own flow.
     """
+    if not field.cubics.any():
+        return 0
+    lowest = float(np.exp(field.knots[0]))
+    rows = field.base.sample(_STEP_ROWS, lowest, np.random.default_rng(0))
     n_steps = len(field.knots) - 1
     last, _ = flow_up(field, rows, n_steps)
     while n_steps < _MOST_STEPS:

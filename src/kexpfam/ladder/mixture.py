@@ -30,8 +30,22 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.base import GaussianMixtureDensity
+from kexpfam.features.products import half_places
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
+
+
+def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
+    """xᵀP_k x for all rows and components by one matrix product, from upper halves of P_k."""
+    one, other = np.triu_indices(rows.shape[1])
+    # Both x_i x_j and x_j x_i stand in the form.
+    forms = np.where(one == other, 1.0, 2.0) * halves
+    return (forms @ (rows.T[one] * rows.T[other])).T
+
+
+def _upper_half(matrices: Float[Array, "k d d"]) -> Float[Array, "k p"]:
+    one, other = np.triu_indices(matrices.shape[1])
+    return matrices[:, one, other]
 
 
 class MixtureScore(NamedTuple):
@@ -41,23 +55,19 @@ class MixtureScore(NamedTuple):
     pulls: Float[Any, "k d"]
     halves: Float[Any, "k p"]
 
+    def logs(self, rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
+        """Log densities of the components, with their weights."""
+        squares = _quadratic_forms(self.halves, rows)
+        return self.constants + rows @ self.pulls.T - squares / 2
+
     def gradient(self, rows: Float[Any, "n d"]) -> Float[Array, "n d"]:
         """∇log q_σ."""
-        one, other = np.triu_indices(rows.shape[1])
-        products = rows.T[one] * rows.T[other]
-        # Both x_i x_j and x_j x_i stand in the form.
-        forms = np.where(one == other, 0.5, 1.0) * self.halves
-        logs = self.constants + rows @ self.pulls.T - (forms @ products).T
-        return self.mean_score(jax.nn.softmax(logs, axis=1), rows)
+        return self.mean_score(jax.nn.softmax(self.logs(rows), axis=1), rows)
 
     def mean_score(self, shares: Float[Any, "n k"], rows: Float[Any, "n d"]) -> Float[Array, "n d"]:
         """Σ_k r_k P_k(μ_k − x)."""
-        count, n_columns = rows.shape
-        one, other = np.triu_indices(n_columns)
-        places = np.zeros((n_columns, n_columns), int)
-        places[one, other] = places[other, one] = np.arange(len(one))
         # P_k is symmetric: half of it is averaged, then unfolded.
-        mean = (shares @ self.halves)[:, places.ravel()].reshape(count, n_columns, n_columns)
+        mean = (shares @ self.halves)[:, half_places(rows.shape[1])]
         return shares @ self.pulls - jnp.einsum("ndf,nf->nd", mean, rows)
 
 
@@ -71,32 +81,23 @@ class SmoothedMixture:
     variances: Float[Any, "k d"]
     axes: Float[Any, "k d d"]
 
-    def _forms(self, noise_scale: Any) -> tuple[Array, Array, Array]:
-        """Precisions P_k, P_kμ_k, and log π_k N(·) without its quadratic and linear parts."""
-        variances = self.variances + noise_scale**2
-        precisions = jnp.einsum("kde,ke,kfe->kdf", self.axes, 1 / variances, self.axes)
-        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
-        constant = self.log_weights - jnp.log(2 * jnp.pi * variances).sum(axis=1) / 2
-        return precisions, pulls, constant - (pulls * self.means).sum(axis=1) / 2
-
-    def _logs(self, rows: Any, noise_scale: Any) -> tuple[Array, Array, Array]:
-        """Components' log densities (n, k), precisions, and products of columns (n, p)."""
-        one, other = np.triu_indices(rows.shape[1])
-        precisions, pulls, constant = self._forms(noise_scale)
-        products = rows.T[one] * rows.T[other]
-        # Both x_i x_j and x_j x_i stand in the form.
-        forms = np.where(one == other, 0.5, 1.0) * precisions[:, one, other]
-        return constant + rows @ pulls.T - (forms @ products).T, precisions, products
+    def _precisions(self, noise_scale: Any) -> Float[Array, "k d d"]:
+        inverses = 1 / (self.variances + noise_scale**2)
+        return jnp.einsum("kde,ke,kfe->kdf", self.axes, inverses, self.axes)
 
     def at(self, noise_scale: Any) -> MixtureScore:
         """What the score at one level needs, for many blocks of rows."""
-        one, other = np.triu_indices(self.means.shape[1])
-        precisions, pulls, constant = self._forms(noise_scale)
-        return MixtureScore(constant, pulls, precisions[:, one, other])
+        precisions = self._precisions(noise_scale)
+        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
+        variances = self.variances + noise_scale**2
+        constants = self.log_weights - jnp.log(2 * jnp.pi * variances).sum(axis=1) / 2
+        return MixtureScore(
+            constants - (pulls * self.means).sum(axis=1) / 2, pulls, _upper_half(precisions)
+        )
 
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
         """log q_σ."""
-        return logsumexp(self._logs(rows, noise_scale)[0], axis=1)
+        return logsumexp(self.at(noise_scale).logs(rows), axis=1)
 
     def gradient(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, "n d"]:
         """∇log q_σ."""
@@ -106,15 +107,17 @@ class SmoothedMixture:
         self, rows: Float[Any, "n d"], noise_scale: Any
     ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
         """∇log q_σ and Δlog q_σ."""
-        one, other = np.triu_indices(rows.shape[1])
-        logs, precisions, products = self._logs(rows, noise_scale)
-        shares = jax.nn.softmax(logs, axis=1)
-        gradient = self.at(noise_scale).mean_score(shares, rows)
+        score, precisions = self.at(noise_scale), self._precisions(noise_scale)
+        shares = jax.nn.softmax(score.logs(rows), axis=1)
+        gradient = score.mean_score(shares, rows)
         # |s_k|² is the quadratic form of P_k².
         squares = jnp.einsum("kde,kef->kdf", precisions, precisions)
         pulls = jnp.einsum("kdf,kf->kd", squares, self.means)
-        forms = np.where(one == other, 1.0, 2.0) * squares[:, one, other]
-        lengths = (forms @ products).T - 2 * rows @ pulls.T + (pulls * self.means).sum(axis=1)
+        lengths = (
+            _quadratic_forms(_upper_half(squares), rows)
+            - 2 * rows @ pulls.T
+            + (pulls * self.means).sum(axis=1)
+        )
         curvature = lengths - jnp.trace(precisions, axis1=1, axis2=2)
         return gradient, (shares * curvature).sum(axis=1) - (gradient**2).sum(axis=1)
 
@@ -126,8 +129,8 @@ class SmoothedMixture:
         metric: Float[Any, "n e"],
     ) -> Float[Array, " n"]:
         """Σ_e metric_e a_eᵀ ∇²log q_σ a_e, for the columns a_e of `axes`."""
-        logs, precisions, _ = self._logs(rows, noise_scale)
-        shares = jax.nn.softmax(logs, axis=1)
+        precisions = self._precisions(noise_scale)
+        shares = jax.nn.softmax(self.at(noise_scale).logs(rows), axis=1)
         turned = jnp.einsum("kdf,de->kfe", precisions, axes)
         along = jnp.einsum("kfe,kf->ke", turned, self.means) - jnp.einsum(
             "nf,kfe->nke", rows, turned

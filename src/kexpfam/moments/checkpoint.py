@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from kexpfam.base.traced import traced_density
 from kexpfam.data.rows import RowSource
 from kexpfam.moments.fold import BasisSummation, FoldSums
+from kexpfam.writing import whole_file
 
 __all__ = ["Checkpoint", "CheckpointedWalk"]
 
@@ -68,9 +68,8 @@ class Checkpoint:
             "seen": str(seen),
             "digest": _digest(arrays),
         }
-        part = self.path.with_name(self.path.name + ".part")
-        save_file(arrays, part, notes)
-        os.replace(part, self.path)
+        with whole_file(self.path) as part:
+            save_file(arrays, part, notes)
         self._last = time.monotonic()
 
     def restore(self, fingerprint: str, sums: FoldSums, n_columns: int) -> int:

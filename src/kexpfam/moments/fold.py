@@ -22,12 +22,13 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
-from kexpfam.base.traced import TracedDensity, known_derivatives, traced_density
+from kexpfam.base.traced import TracedDensity, traced_density
 from kexpfam.data.blocks import (
     LARGEST_BLOCK,
     NOT_FINITE,
     Block,
     block_size_for,
+    make_block,
     padded,
 )
 from kexpfam.data.rows import Chunk, RowSource
@@ -50,7 +51,7 @@ def block_moments(basis: Any, block: Block, noise: Noise, noise_scale: Any) -> A
 
 
 class _Piece(NamedTuple):
-    """Some rows for compiled code, and the base density: traced, or its derivatives there."""
+    """A block whose base density is evaluated in compiled code."""
 
     rows: Any
     weights: Any
@@ -59,34 +60,38 @@ class _Piece(NamedTuple):
     noise_scale: Any
     base: Any
 
-    def block(self) -> Block:
-        gradient, hessian, bend = self.base.derivatives(self.rows, self.covariance)
-        return Block(
-            self.rows, self.weights, gradient, hessian, bend, self.directions, self.noise_scale
-        )
+
+def _whole(piece: _Piece | Block) -> Block:
+    """With the base density's derivatives at the rows."""
+    if isinstance(piece, Block):
+        return piece
+    gradient, hessian, bend = piece.base.derivatives(piece.rows, piece.covariance)
+    return Block(
+        piece.rows, piece.weights, gradient, hessian, bend, piece.directions, piece.noise_scale
+    )
 
 
 @compiled(on_device=True)
-def _first_piece(basis: Any, piece: _Piece, noise: Noise) -> Any:
-    return noise.moments(basis, piece.block(), piece.noise_scale)
+def _first_piece(basis: Any, piece: _Piece | Block, noise: Noise) -> Any:
+    return noise.moments(basis, _whole(piece), piece.noise_scale)
 
 
 @compiled(on_device=True, donated=("sums",))
-def _next_piece(sums: Any, basis: Any, piece: _Piece, noise: Noise) -> Any:
-    return add_moments(sums, noise.moments(basis, piece.block(), piece.noise_scale))
+def _next_piece(sums: Any, basis: Any, piece: _Piece | Block, noise: Noise) -> Any:
+    return add_moments(sums, noise.moments(basis, _whole(piece), piece.noise_scale))
 
 
 @compiled
-def _parts(basis: Any, piece: _Piece) -> Any:
-    return basis.parts(piece.block())
+def _parts(basis: Any, piece: _Piece | Block) -> Any:
+    return basis.parts(_whole(piece))
 
 
 @compiled
-def _block_of(piece: _Piece) -> Block:
-    return piece.block()
+def _block_of(piece: _Piece | Block) -> Block:
+    return _whole(piece)
 
 
-def _added_on_host(sums: Any, basis: Any, piece: _Piece) -> Any:
+def _added_on_host(sums: Any, basis: Any, piece: _Piece | Block) -> Any:
     """Features by XLA, products by BLAS."""
     lines, others = _parts(basis, piece)
     gram = add_upper_products(None if sums is None else sums.gram, lines)
@@ -122,6 +127,11 @@ class Summation(ABC):
         return dict(sorted({**one, **other, **both}.items()))
 
 
+def _sums_by_itself(basis: Basis, noise: Noise) -> bool:
+    """Whether the basis sums by itself, in blocks of its own size, outside compiled code."""
+    return hasattr(basis, "host_moments") and noise.basis_sums_suffice
+
+
 @dataclass(frozen=True)
 class BasisSummation(Summation):
     """A basis's moments under a noise, at a scale, over a base density."""
@@ -142,11 +152,6 @@ class BasisSummation(Summation):
         plain = type(self.noise).moments is Noise.moments
         return plain and hasattr(self.basis, "parts") and jax.default_backend() == "cpu"
 
-    @cached_property
-    def _transformed(self) -> bool:
-        """Whether the basis sums by itself, outside compiled code."""
-        return getattr(self.basis, "sums_on_host", False) and self.noise.basis_sums_suffice
-
     def template(self, n_columns: int) -> Any:
         """Sums of nothing, for their structure."""
         return self.added(None, np.zeros((1, n_columns)), np.zeros(1), self.block_size)
@@ -157,7 +162,7 @@ class BasisSummation(Summation):
         copies = list(self.noise.copies(rows, self.noise_scale))
         for copied, directions in copies:
             piece = self._piece(copied, weights / len(copies), directions, size)
-            if self._transformed:
+            if _sums_by_itself(self.basis, self.noise):
                 found = self.basis.host_moments(_block_of(piece))  # type: ignore[attr-defined]
                 sums = found if sums is None else add_moments(sums, found)
             elif self._on_host:
@@ -179,18 +184,20 @@ class BasisSummation(Summation):
         weights: Float[np.ndarray, " n"],
         directions: Float[np.ndarray, "n d"] | None,
         size: int,
-    ) -> _Piece:
+    ) -> _Piece | Block:
         n_columns = rows.shape[1]
         if n_columns not in self._covariances:
             self._covariances[n_columns] = self.noise.covariance_shape(n_columns)
         covariance = self._covariances[n_columns]
-        moves = None if directions is None else padded(directions, size)
         # Few rows are not worth compiling a base density for.
-        base: Any = self._traced if size >= self.block_size else None
-        if base is None:
-            base = known_derivatives(self.base, rows, covariance, size)
+        if self._traced is None or size < self.block_size:
+            return make_block(
+                rows, weights, self.base, covariance, size, directions, self.noise_scale
+            )
+        moves = None if directions is None else padded(directions, size)
         scale = np.asarray(self.noise_scale, float)
-        return _Piece(padded(rows, size), padded(weights, size), covariance, moves, scale, base)
+        shares = padded(weights, size)
+        return _Piece(padded(rows, size), shares, covariance, moves, scale, self._traced)
 
 
 @dataclass
@@ -274,8 +281,7 @@ class MomentSource:
     def _pass(self, noise_scale: float) -> dict[int, Any]:
         size = self.block_size
         if size is None:
-            by_itself = self.noise.basis_sums_suffice
-            size = getattr(self.basis, "block_size", None) if by_itself else None
-            size = largest_block() if size is None else size
+            by_itself = _sums_by_itself(self.basis, self.noise)
+            size = self.basis.block_size if by_itself else largest_block()  # type: ignore[attr-defined]
         summation = BasisSummation(self.basis, self.noise, self.base, noise_scale, size)
         return self.walk(self.source, summation)

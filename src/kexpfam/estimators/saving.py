@@ -1,0 +1,108 @@
+"""Fitted estimators as files, and back."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from kexpfam.exceptions import ModelFileError
+from kexpfam.store import RECORDS, ModelFile, decode, encode, read_model_file, write_model_file
+from kexpfam.version import __version__
+
+__all__ = ["Saved", "restored"]
+
+
+class Header(NamedTuple):
+    """What every estimator's file begins with."""
+
+    parameters: dict[str, Any]
+    n_columns: int
+    column_names: list[str] | None
+    state: Any
+
+
+class Saved:
+    """`save`, for an estimator whose fitted state is one record."""
+
+    n_features_in_: int
+    get_params: Callable[..., dict[str, Any]]
+    _state_kind: ClassVar[type]
+
+    @abstractmethod
+    def _state(self, sums: bool) -> Any:
+        """Everything that was fitted, as a record."""
+
+    @abstractmethod
+    def _restore(self, state: Any) -> None:
+        """Take on a record, once it is checked against itself."""
+
+    def save(self, path: str | os.PathLike[str], *, sums: bool = True) -> None:
+        """Write the fitted model to a file, for `kexpfam.load`.
+
+        The file holds arrays and settings, no code and no training rows. (With the bases "nystrom"
+        and "exact" the functions themselves sit at rows of the data, which it then holds.) It is
+        written whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        sums : bool, default=True
+            Keep the sums over rows, with which `partial_fit` and `forget` go on after loading.
+            Without them the file is smaller.
+        """
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        if not isinstance(parameters["random_state"], (int, np.integer)):
+            # A generator cannot be written down; what it has decided is in the fitted state.
+            parameters["random_state"] = None
+        names = getattr(self, "feature_names_in_", None)
+        header = Header(
+            parameters,
+            self.n_features_in_,
+            None if names is None else [str(name) for name in names],
+            self._state(sums),
+        )
+        kind = type(self)
+        tree = encode(header, _records(kind))
+        write_model_file(
+            Path(path), ModelFile(kind.__name__, __version__, self.n_features_in_, tree)
+        )
+
+    @classmethod
+    def _loaded(cls, file: ModelFile) -> Self:
+        header = decode(file.tree, _records(cls), file.n_columns)
+        if not isinstance(header, Header) or not isinstance(header.state, cls._state_kind):
+            raise ModelFileError("its description is not that of an estimator")
+        if header.n_columns != file.n_columns:
+            raise ModelFileError("it contradicts itself on the number of columns")
+        model = cls(**header.parameters)
+        model.n_features_in_ = header.n_columns
+        if header.column_names is not None:
+            if len(header.column_names) != header.n_columns:
+                raise ModelFileError("it has not one name for each column")
+            model.feature_names_in_ = np.array(header.column_names, dtype=object)  # type: ignore[attr-defined]
+        model._restore(header.state)
+        return model
+
+
+def _records(kind: type[Saved]) -> dict[str, type]:
+    return {**RECORDS, "Header": Header, kind._state_kind.__name__: kind._state_kind}
+
+
+def restored(path: str | os.PathLike[str], kinds: dict[str, type[Saved]]) -> Any:
+    """The estimator in a file, of one of the given kinds."""
+    file = read_model_file(Path(path))
+    try:
+        if file.kind not in kinds:
+            raise ModelFileError(f"it holds an unknown kind of model, {file.kind!r:.80}")
+        return kinds[file.kind]._loaded(file)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}.") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"{path}: its parts do not belong together ({error}).") from error

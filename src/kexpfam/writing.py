@@ -1,0 +1,53 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["whole_file"]
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path to write to, which becomes `path` when the block ends well and vanishes when not.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with whole_file(folder / "table.csv") as part:
+    ...     _ = part.write_text("a,b")
+    >>> [found.name for found in folder.iterdir()]
+    ['table.csv']
+    """
+    target = Path(path)
+    if target.exists() and not target.is_file():
+        # A device or pipe cannot be replaced by a file; a folder says so itself when opened.
+        yield target
+        return
+    target = target.resolve()
+    handle, name = tempfile.mkstemp(f".part{target.suffix}", f".{target.stem}.", target.parent)
+    os.close(handle)
+    part = Path(name)
+    try:
+        part.chmod(_usual_mode(target))
+        yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.replace(target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _usual_mode(target: Path) -> int:
+    """The mode of the file that is replaced, or of any new file of this process."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
