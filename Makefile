@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format experiments bench clean
+.PHONY: demo test lint format docs linkcheck experiments bench clean
 
 demo: .venv/installed
 	$(BIN)/kexpfam demo
@@ -37,8 +37,16 @@ experiments: .venv/installed
 # Every claim of docs/benchmarks.md but the GPU's, one after the other; half an hour.
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench]'
-	for name in moments prediction tuned_fit grid cluster scaling flows; do $(BIN)/python benchmarks/$$name.py; done
+	for name in moments prediction tuned_fit peers grid cluster scaling flows; do $(BIN)/python benchmarks/$$name.py; done
 	$(BIN)/python benchmarks/page.py
+
+# The site in docs/_build/html; warnings are errors. Examples run again when they change.
+docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test,docs]'
+	$(BIN)/sphinx-build -q -W --keep-going -n -b html docs docs/_build/html
+
+linkcheck: docs
+	$(BIN)/sphinx-build -q -b linkcheck docs docs/_build/links
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -47,3 +55,4 @@ bench: .venv/installed
 
 clean:
 	rm -rf .venv .jax_cache .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/api docs/examples docs/sg_execution_times.rst

@@ -10,6 +10,7 @@ from jaxtyping import install_import_hook
 STAGES = [
     "base",
     "bounds",
+    "bridges",
     "data",
     "datasets",
     "features",
@@ -20,6 +21,8 @@ STAGES = [
     "noise",
     "normalizer",
     "pipeline",
+    "plotting",
+    "report",
     "sampling",
     "solve",
     "tuning",

@@ -1,43 +1,459 @@
-"""The command line, through a real process."""
+"""The command line in real processes.
+
+Most commands are run by one process that has imported everything already, each with its own
+arguments, standard output, standard error and exit code. Pipes, interruptions and full disks have
+processes of their own.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
+import os
+import pty
+import signal
 import subprocess
 import sys
+import time
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import typer
 
 import kexpfam
+from kexpfam import KernelExponentialFamily
+from kexpfam.cli.terminal import Terminal
+
+# Numbers for all settings: nothing is tuned.
+FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
+FAMILY = [
+    *("--estimator", "family", "--n-components", "32", "--base", "gaussian"),
+    *("--penalty", "1e-3", "--noise-scale", "0.2", "--length-scale", "0.8,1.2"),
+]
+
+# Every line of standard input is a list of arguments; every line of the reply an exit code.
+SERVER = """
+import json, os, sys
+import kexpfam, kexpfam.report
+from kexpfam.cli import main
+
+replies = os.fdopen(os.dup(1), "w")
+for line in sys.stdin:
+    sys.argv = ["kexpfam", *json.loads(line)]
+    for descriptor, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), descriptor)
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    sys.stdout.flush(), sys.stderr.flush()
+    print(json.dumps(code), file=replies, flush=True)
+"""
+
+# The same command, with a checkpoint after every chunk instead of every ten seconds.
+SAVING_OFTEN = """
+from kexpfam.moments import Checkpoint
+Checkpoint.due = lambda self: True
+from kexpfam.cli import main
+main()
+"""
 
 
-def run(*arguments, cwd=None):
-    command = [sys.executable, "-m", "kexpfam", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+def two_humps(count, seed):
+    generator = np.random.default_rng(seed)
+    sides = generator.choice([-2.0, 2.0], (count, 1))
+    return generator.standard_normal((count, 2)) * [1.0, 0.5] + sides
 
 
-def test_the_demo_prints_a_table_and_writes_a_figure(tmp_path):
-    result = run("demo", "--rows", "200", "--output", "pictures/demo.png", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
+def write_csv(path, names, rows):
+    np.savetxt(path, rows, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("command_line")
+    rows = two_humps(300, 0)
+    weights = np.random.default_rng(1).integers(0, 3, 300)
+    write_csv(folder / "rows.csv", "iabw", np.column_stack([np.arange(300), rows, weights]))
+    fresh = two_humps(9000, 2)
+    columns = {"b": fresh[:, 1], "x": fresh[:, 0], "a": fresh[:, 0]}
+    pa.parquet.write_table(pa.table(columns), folder / "fresh.parquet")
+    write_csv(folder / "shifted.csv", "ab", two_humps(200, 3) + np.array([1.0, 0.0]))
+    (folder / "words.csv").write_text("a,b\n1,2\n3,five\n5,6\n")
+    (folder / "missing.csv").write_text("a,b\n1,2\n3,4\n5,\n")
+    (folder / "names.csv").write_text("a,b\n")
+    (folder / "semicolons.csv").write_text("a;b\n1;2\n3;4\n")
+    (folder / "empty.csv").write_bytes(b"")
+    (folder / "stranger.kexpfam").write_bytes(b"not a model")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    return {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), **os.environ}
+
+
+@pytest.fixture(scope="module")
+def run(folder, environment):
+    """Run one command in the folder: its exit code and what it said."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        **{"cwd": folder, "env": environment, "text": True},
+        **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
+    ) as server:
+
+        def run(*arguments):
+            print(json.dumps(arguments), file=server.stdin, flush=True)
+            code = json.loads(server.stdout.readline())
+            out, err = ((folder / name).read_text() for name in ("out", "err"))
+            assert "Traceback" not in err
+            assert "\x1b" not in err  # no colours or bars where there is no terminal
+            return SimpleNamespace(code=code, out=out, err=err)
+
+        yield run
+        server.stdin.close()
+
+
+@pytest.fixture(scope="module")
+def family(run, folder):
+    """A model fitted by name and weight, and what the command said."""
+    options = ["--columns", "b,a", "--weights", "w", "--json", *FAMILY]
+    done = run("fit", "rows.csv", "-o", "family.kexpfam", *options)
+    assert done.code == 0, done.err
+    return SimpleNamespace(path="family.kexpfam", said=done)
+
+
+def read_table(path):
+    with open(path, newline="") as file:
+        names, *rows = list(csv.reader(file))
+    return names, np.array(rows, float)
+
+
+# -- fit, info ----------------------------------------------------------------------------------
+
+
+def test_fit_is_the_librarys(folder, family):
+    _, rows = read_table(folder / "rows.csv")
+    expected = KernelExponentialFamily(**FIXED, length_scale=[0.8, 1.2], random_state=0)
+    expected.fit(rows[:, [2, 1]], sample_weight=rows[:, 3])
+    found = kexpfam.load(folder / family.path)
+    np.testing.assert_array_equal(found.coefficients_, expected.coefficients_)
+    assert list(found.feature_names_in_) == ["b", "a"]
+    record = json.loads(family.said.out)
+    assert record["columns"] == ["b", "a"]
+    assert record["fitted"]["rows"] == rows[:, 3].sum()
+    assert "fitted in" in family.said.err
+
+
+def test_a_diffusion_is_fitted_by_default_and_described(run, folder):
+    options = ["--exclude", "i,w", "--n-components", "16", "--levels", "4", "--seed", "5", "-q"]
+    done = run("fit", "rows.csv", "-o", "diffusion.kexpfam", *options)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    done = run("info", "diffusion.kexpfam", "--json")
+    record = json.loads(done.out)
+    assert record["kind"] == "KernelDiffusion"
+    assert record["columns"] == ["a", "b"]
+    assert record["settings"] == {
+        **{"n_components": 16, "n_levels": 4, "random_state": 5, "tolerance": 1e-3},
+        **{"features": "auto", "marginals": "auto", "noise_range": "auto"},
+    }
+    assert len(record["fitted"]["noise_scales"]) == 4
+    assert record["versions"]["written_by"] == f"kexpfam {kexpfam.__version__}"
+    # The same for people: with --json beside it, without in its place.
+    for word in ("KernelDiffusion of 2 columns: a, b", "n levels", "noise scales", "in words"):
+        assert word in done.err
+    assert run("info", "diffusion.kexpfam").out == done.err
+
+
+def test_an_existing_model_is_kept_unless_forced(run, folder, family):
+    before = (folder / family.path).read_bytes()
+    again = ["fit", "shifted.csv", "-o", family.path, *FAMILY]
+    done = run(*again)
+    assert done.code == 1
+    assert "family.kexpfam exists. Give --force" in done.err
+    assert (folder / family.path).read_bytes() == before
+    copy = folder / "copy.kexpfam"
+    copy.write_bytes(before)
+    assert run("fit", "shifted.csv", "-o", copy.name, "--force", *FAMILY).code == 0
+    assert copy.read_bytes() != before
+
+
+# -- score, sample, test, report ----------------------------------------------------------------
+
+
+def test_scores_of_every_kind_are_the_models(run, folder, family):
+    model = kexpfam.load(folder / family.path)
+    table = pa.parquet.read_table(folder / "fresh.parquet")
+    rows = np.column_stack([table["b"], table["a"]])
+    del model.feature_names_in_
+    expected = np.column_stack(
+        [np.arange(1, 9001), model.score_samples(rows), model.gradient(rows), model.laplacian(rows)]
+    )
+    names = ["row", "log_density", "gradient_b", "gradient_a", "laplacian"]
+    for kind in ("parquet", "csv", "npy"):
+        done = run(
+            *("score", family.path, "fresh.parquet", "-o", f"scores.{kind}"),
+            *("--gradient", "--laplacian", "--json"),
+        )
+        assert done.code == 0, done.err
+        record = json.loads(done.out)
+        assert record["rows"] == 9000
+        assert record["columns"] == names
+        assert record["score"] == pytest.approx(expected[:, 1].mean(), rel=1e-12)
+    np.testing.assert_array_equal(np.load(folder / "scores.npy"), expected)
+    found_names, found = read_table(folder / "scores.csv")
+    assert found_names == names
+    np.testing.assert_array_equal(found, expected)
+    found = pa.parquet.read_table(folder / "scores.parquet")
+    assert found.schema.names == names
+    np.testing.assert_array_equal(np.column_stack(found.columns), expected)
+    assert found["row"].type == pa.int64()
+
+
+def test_draws_are_the_models(run, folder, family):
+    done = run("sample", family.path, "-n", "50", "--seed", "3", "-o", "draws.npy", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["rows"] == 50
+    model = kexpfam.load(folder / family.path)
+    expected = model.sample(50, random_state=3)
+    np.testing.assert_array_equal(np.load(folder / "draws.npy"), expected)
+    done = run("sample", family.path, "-n", "2")
+    names, rows = done.out.splitlines()[0], done.out.splitlines()[1:]
+    assert names == "b,a"
+    assert len(rows) == 2
+
+
+def test_a_verdict_in_numbers_words_and_an_exit_code(run, folder, family):
+    done = run("test", family.path, "shifted.csv", "--json", "--fail-below", "0.01")
+    record = json.loads(done.out)
+    assert done.code == 3
+    assert record["p_value"] < 0.01
+    assert record["method"] == "kernel"
+    assert "differ from the model" in record["in_words"]
+    done = run("test", family.path, "shifted.csv", "--method", "finite_set")
+    assert done.code == 0
+    assert "p-value" in done.out
+    assert "finite set Stein test" in done.out
+
+
+def test_a_report_on_a_model(run, folder, family):
+    options = ["--data", "shifted.csv", "-o", "pages/report.html", "--title", "Two humps"]
+    done = run("report", family.path, *options, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["likelihood"]["n_rows"] == 200
+    assert "Two humps" in (folder / "pages" / "report.html").read_text()
+
+
+# -- complaints ---------------------------------------------------------------------------------
+
+FIT = ["fit", "-o", "never.kexpfam"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        ([*FIT, "nowhere.csv"], 1, "nowhere.csv does not exist"),
+        ([*FIT, "empty.csv"], 1, "empty.csv is empty"),
+        ([*FIT, "names.csv"], 1, "names.csv has a line of names but no rows"),
+        ([*FIT, "words.csv"], 1, "words.csv: row 2, column 'b' holds 'five', which is no number"),
+        ([*FIT, "words.csv", "--columns", "b"], 1, "words.csv: row 2, column 'b' holds 'five'"),
+        ([*FIT, "missing.csv"], 1, "missing.csv: row 3, column 'b' is missing"),
+        ([*FIT, "semicolons.csv"], 1, "separated by ';'. Expected commas"),
+        ([*FIT, "rows.csv", "--columns", "a,z"], 1, "no column 'z'. Its columns are i, a, b, w"),
+        ([*FIT, "rows.csv", "--exclude", "z"], 1, "no column 'z'"),
+        ([*FIT, "rows.csv", "--weights", "z"], 1, "no column 'z'"),
+        (["fit", "rows.csv", "-o", "."], 1, "it is a folder"),
+        (["fit", "rows.csv", "-o", "words.csv/model"], 1, "Cannot write words.csv/model"),
+        (["fit", "rows.csv", "-o", "-"], 2, "give -o the name of a file"),
+        ([*FIT, "rows.csv", "--penalty", "1"], 2, "--penalty is a setting of --estimator family"),
+        ([*FIT, "rows.csv", "--noise-range", "low"], 2, "--noise-range must be a number"),
+        ([*FIT, "rows.csv", "--estimator", "best"], 2, "'best' is not one of"),
+        (["info", "nowhere.kexpfam"], 1, "nowhere.kexpfam: No such file"),
+        (["info", "stranger.kexpfam"], 1, "stranger.kexpfam is not a whole kexpfam model file"),
+        (["info", "rows.csv"], 1, "expected a model file"),
+        (["score", "family.kexpfam", "rows.csv", "-o", "s.xlsx"], 2, ".parquet, .csv, .npy"),
+        (["score", "family.kexpfam", "rows.csv", "--json"], 2, "both want standard output"),
+        (["score", "family.kexpfam", "semicolons.csv"], 1, "has no column 'b'"),
+        (["score", "family.kexpfam", "words.csv"], 1, "row 2, column 'b' holds 'five'"),
+        (["sample", "family.kexpfam", "--method", "flow"], 1, "method must be"),
+        (["report", "rows.csv", "--data", "rows.csv", "-o", "r.html"], 2, "is data already"),
+        (["demo", "--density", "apple"], 2, "banana"),
+        (["demo", "--output", "words.csv/demo.png"], 1, "Cannot write words.csv/demo.png"),
+        (["reproduce", "figure_7"], 2, "figure_1"),
+        (["fot"], 2, "No such command 'fot'"),
+    ],
+)
+def test_complaints_are_one_line(run, folder, family, arguments, code, complaint):
+    before = sorted(path.name for path in folder.rglob("*"))
+    done = run(*arguments)
+    assert done.code == code, done.err
+    assert complaint in done.err
+    assert done.err.startswith("Error: ")
+    assert done.err.count("\n") == 1
+    assert sorted(path.name for path in folder.rglob("*")) == before
+
+
+def test_a_full_disk_is_named_after_the_librarys_own_warnings(run):
+    done = run("fit", "shifted.csv", "-o", "/dev/full", *FAMILY)
+    assert done.code == 1
+    warned, refused = done.err.splitlines()
+    assert warned.startswith("Warning: The normalising constant is unreliable")
+    assert refused == "Error: Cannot write /dev/full: No space left on device."
+
+
+@pytest.mark.filterwarnings("default::kexpfam.FlowWarning")
+def test_faults_and_warnings_are_one_line_too(capsys):
+    with pytest.raises(typer.Exit) as ended, Terminal():
+        raise KeyError("beta")
+    assert ended.value.exit_code == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "KeyError: 'beta'). Run the command again with --debug" in said
+    with pytest.raises(typer.Exit), Terminal(debug=True):
+        raise KeyError("beta")
+    assert "Traceback" in capsys.readouterr().err
+    with Terminal(as_json=True) as terminal:
+        for count in range(3):
+            warnings_of_a_block(count)
+        terminal.result({"infinite": np.inf, "array": np.arange(2)}, ["in words"])
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {
+        **{"infinite": None, "array": [0, 1]},
+        "warnings": [f"{count} rows lie far out." for count in range(3)],
+    }
+    assert said.err.splitlines() == [
+        "Warning: 0 rows lie far out.",
+        "in words",
+        "(2 more warnings of the kind FlowWarning.)",
+    ]
+
+
+def warnings_of_a_block(count):
+    warnings.warn(f"{count} rows\nlie far out.", kexpfam.FlowWarning, stacklevel=1)
+
+
+def test_a_file_without_names_is_warned_of(run, folder):
+    rows = two_humps(100, 4)
+    np.savetxt(folder / "nameless.csv", rows, delimiter=",")
+    done = run("fit", "nameless.csv", "-o", "nameless.kexpfam", *FAMILY, "--json")
+    assert done.code == 0
+    assert "holds numbers only" in done.err
+    assert "holds numbers only" in json.loads(done.out)["warnings"][0]
+
+
+# -- processes of their own ---------------------------------------------------------------------
+
+
+def test_pipes_both_ways_end_quietly(folder, family, environment):
+    command = f"{sys.executable} -m kexpfam"
+    script = (
+        f"{command} sample -q {family.path} -n 9000"
+        f" | {command} score {family.path} - --gradient"
+        " | head -n 3; echo ${PIPESTATUS[@]}"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    names, first, second, codes = done.stdout.splitlines()
+    assert names == "row,log_density,gradient_b,gradient_a"
+    assert (first.split(",")[0], second.split(",")[0]) == ("1", "2")
+    assert codes == "0 141 0"
+    assert done.stderr == ""
+
+
+def test_a_full_disk_behind_standard_output_is_named(folder, family, environment):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kexpfam", "score", family.path, "fresh.parquet"],
+            **{"cwd": folder, "env": environment, "text": True},
+            **{"stdout": full, "stderr": subprocess.PIPE, "check": False},
+        )
+    assert done.returncode == 1
+    assert done.stderr == "Error: standard output: No space left on device.\n"
+
+
+def test_an_interrupted_fit_is_taken_up_again(run, folder, environment):
+    parts = [folder / f"part{number}.npy" for number in range(2)]
+    for number, part in enumerate(parts):
+        np.save(part, two_humps(200_000, number))
+    files = [part.name for part in parts]
+    options = ["--checkpoint", "fit.checkpoint", *FAMILY, "--n-components", "64"]
+    arguments = ["fit", *files, "-o", "resumed.kexpfam", *options]
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SAVING_OFTEN, *arguments],
+        **{"cwd": folder, "env": environment, "start_new_session": True},
+        **{"stdin": subprocess.DEVNULL, "stderr": theirs},
+    )
+    os.close(theirs)
+    while not (folder / "fit.checkpoint").exists() and process.poll() is None:
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait() == 130
+    said = read_terminal(terminal)
+    assert "moments" in said  # a bar, since there was a terminal
+    assert "Interrupted. The same command goes on from fit.checkpoint." in said
+    assert "Traceback" not in said
+    assert not list(folder.glob("*resumed*"))
+    assert run(*arguments).code == 0
+    assert not (folder / "fit.checkpoint").exists()
+    assert run("fit", *files, "-o", "whole.kexpfam", *options[2:]).code == 0
+    resumed, whole = (kexpfam.load(folder / f"{name}.kexpfam") for name in ("resumed", "whole"))
+    np.testing.assert_array_equal(resumed.coefficients_, whole.coefficients_)
+    assert np.abs(whole.coefficients_).max() > 0.1
+
+
+def read_terminal(descriptor):
+    pieces = []
+    try:
+        while piece := os.read(descriptor, 65536):
+            pieces.append(piece)
+    except OSError:  # the other end is closed
+        pass
+    os.close(descriptor)
+    return " ".join(b"".join(pieces).decode().split())
+
+
+def test_version_help_and_completion(environment):
+    def said(*arguments, **more):
+        command = [sys.executable, "-m", "kexpfam", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**environment, **more}, check=False
+        )
+        return done.stdout
+
+    assert "_KEXPFAM_COMPLETE=complete_bash" in said(_KEXPFAM_COMPLETE="source_bash")
+    asked = {"_KEXPFAM_COMPLETE": "complete_bash", "COMP_WORDS": "kexpfam s", "COMP_CWORD": "1"}
+    assert said(**asked).split() == ["score", "sample"]
+
+
+def test_help_of_every_command_has_an_example(run):
+    assert kexpfam.__version__ in run("--version").out
+    for arguments in ([], ["--help"]):
+        assert "Usage: kexpfam" in run(*arguments).out
+    for command in ("fit", "score", "sample", "test", "info", "report", "demo", "reproduce"):
+        assert f"kexpfam {command} " in run(command, "--help").out.partition("Example")[2]
+
+
+def test_the_demo_prints_a_table_and_writes_a_figure(run, folder):
+    done = run("demo", "--rows", "200", "--output", "pictures/demo.png", "--json")
+    assert done.code == 0, done.err
     for word in ("log-likelihood", "Fisher", "log Z", "seconds", "truth", "denoised", "plain"):
-        assert word in result.stdout
-    picture = tmp_path / "pictures" / "demo.png"
+        assert word in done.err
+    picture = folder / "pictures" / "demo.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "pictures/demo.png" in result.stdout
+    record = json.loads(done.out)
+    assert record["output"] == "pictures/demo.png"
+    assert [line["name"] for line in record["models"]][:2] == ["truth", "kexpfam, denoised"]
 
 
-def test_an_unknown_density_is_one_readable_line():
-    result = run("demo", "--density", "apple")
-    assert result.returncode == 2
-    assert "banana" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_an_output_that_cannot_be_written_is_known_before_the_work(tmp_path):
-    (tmp_path / "taken").write_text("a file where a folder should be")
-    result = run("demo", "--output", "taken/demo.png", cwd=tmp_path)
-    assert result.returncode == 1
-    assert "Cannot write taken/demo.png" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_version_and_help():
-    assert kexpfam.__version__ in run("--version").stdout
-    assert "demo" in run("--help").stdout
+def test_experiments_are_listed(run):
+    done = run("reproduce", "--list", "--json")
+    assert "figure_1" in done.err
+    listed = json.loads(done.out)["experiments"]
+    assert {"name", "whose", "title"} == set(listed[0])
+    assert "figure_1" in [one["name"] for one in listed]

@@ -173,6 +173,22 @@ def test_a_ladders_sums_grow_and_shrink():
         np.testing.assert_allclose(model._sums.parts[number].gram, part.gram, atol=1e-9)
 
 
+def test_ladders_fed_apart_are_merged():
+    ring = make_density("ring").sample(1500, random_state=0)
+    model = KernelDiffusion(n_components=32, n_levels=4, random_state=0).fit(ring[:1000])
+    workers = [copy.deepcopy(model.emptied()) for _ in range(2)]
+    assert workers[0].n_steps_ == 0
+    for worker, part in zip(workers, (ring[1000:1300], ring[1300:]), strict=True):
+        worker.partial_fit(part)
+    together = copy.deepcopy(model).partial_fit(ring[1000:])
+    model.merge(workers[0]).merge(workers[1])
+    np.testing.assert_allclose(model.field_.cubics, together.field_.cubics, atol=1e-8)
+    with pytest.raises(ValueError, match="these differ"):
+        model.merge(KernelDiffusion(n_components=32, n_levels=4, random_state=1).fit(ring[:1000]))
+    with pytest.raises(ValueError, match="No rows would be left"):
+        workers[0].forget(ring[1000:1300])
+
+
 # -- checkpoints --------------------------------------------------------------------------------
 
 
@@ -208,6 +224,29 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(rows, tmp_path, monkeypatc
     monkeypatch.setattr(fixed, lambda _: _Fixed(seed))
     whole = KernelExponentialFamily(**settings).fit(files)
     np.testing.assert_array_equal(resumed.coefficients_, whole.coefficients_)
+
+
+def test_an_interrupted_ladder_goes_on_to_the_same_model(tmp_path, monkeypatch):
+    ring = make_density("ring").sample(1200, random_state=0)
+    np.save(tmp_path / "ring.npy", ring)
+    original = Checkpoint.save
+
+    def save_and_stop(self, *arguments):
+        original(self, *arguments)
+        raise CutOffError
+
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(FileRows, "__init__", _small_chunks(FileRows.__init__))
+    arguments = {"X": tmp_path / "ring.npy", "checkpoint": tmp_path / "fit.checkpoint"}
+    model = KernelDiffusion(n_components=32, n_levels=4, random_state=0)
+    monkeypatch.setattr(Checkpoint, "save", save_and_stop)
+    with pytest.raises(CutOffError):
+        model.fit(**arguments)
+    monkeypatch.setattr(Checkpoint, "save", original)
+    assert arguments["checkpoint"].exists()
+    resumed = model.fit(**arguments).field_.cubics
+    assert not arguments["checkpoint"].exists()
+    np.testing.assert_array_equal(resumed, model.fit(arguments["X"]).field_.cubics)
 
 
 class _Fixed:

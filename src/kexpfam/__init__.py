@@ -1,63 +1,160 @@
 """Density and score estimation with kernel exponential families, fitted in closed form."""
 
-from kexpfam.base import GaussianBase, MixtureBase, UniformBase
-from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily, load
-from kexpfam.exceptions import (
-    FlowWarning,
-    ModelFileError,
-    NormalizerWarning,
-    SamplingWarning,
-    SingularSystemError,
-    TuningWarning,
-)
-from kexpfam.features import (
-    ArcCosineFeatures,
-    ExactFeatures,
-    FourierFeatures,
-    GridFeatures,
-    InteractionFeatures,
-    Matern,
-    NystromFeatures,
-    RationalQuadratic,
-)
-from kexpfam.moments import MonteCarloNoise, TaylorNoise
-from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
-from kexpfam.normalizer import ImportanceNormalizer, QuadratureNormalizer
-from kexpfam.precision import keep_compilations
-from kexpfam.tuning import Hyperparameters, Tuning
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from kexpfam.version import __version__
 
-__all__ = [
-    "ArcCosineFeatures",
-    "CharacteristicNoise",
-    "ExactFeatures",
-    "FlowWarning",
-    "FourierFeatures",
-    "GaussianBase",
-    "GaussianNoise",
-    "GridFeatures",
-    "Hyperparameters",
-    "ImportanceNormalizer",
-    "InteractionFeatures",
-    "KernelDiffusion",
-    "KernelExponentialFamily",
-    "LaplaceNoise",
-    "Matern",
-    "MixtureBase",
-    "ModelFileError",
-    "MonteCarloNoise",
-    "NormalizerWarning",
-    "NystromFeatures",
-    "QuadratureNormalizer",
-    "RationalQuadratic",
-    "SamplingWarning",
-    "SingularSystemError",
-    "TaylorNoise",
-    "Tuning",
-    "TuningWarning",
-    "UniformBase",
-    "UniformNoise",
-    "__version__",
-    "keep_compilations",
-    "load",
-]
+# Names are imported when they are first asked for: the command line's help need not wait for JAX.
+_HOMES = {
+    "base": ("GaussianBase", "MixtureBase", "UniformBase"),
+    "estimators": ("KernelDiffusion", "KernelExponentialFamily", "load"),
+    "exceptions": (
+        "FlowWarning",
+        "ModelFileError",
+        "NormalizerWarning",
+        "SamplingWarning",
+        "SingularSystemError",
+        "TuningWarning",
+    ),
+    "features": (
+        "ArcCosineFeatures",
+        "ExactFeatures",
+        "FourierFeatures",
+        "GridFeatures",
+        "InteractionFeatures",
+        "Matern",
+        "NystromFeatures",
+        "RationalQuadratic",
+    ),
+    "moments": ("MonteCarloNoise", "TaylorNoise"),
+    "noise": ("CharacteristicNoise", "GaussianNoise", "LaplaceNoise", "UniformNoise"),
+    "normalizer": ("ImportanceNormalizer", "QuadratureNormalizer"),
+    "precision": ("keep_compilations",),
+    "tuning": ("Hyperparameters", "Tuning"),
+}
+_MODULES = (
+    "bounds",
+    "bridges",
+    "datasets",
+    "goodness_of_fit",
+    "metrics",
+    "plotting",
+    "report",
+    "sampling",
+)
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES or name in _MODULES:
+        return import_module(f"kexpfam.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'kexpfam' has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(f"kexpfam.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})
+
+
+# The same names once more, for type checkers and editors.
+if TYPE_CHECKING:
+    from kexpfam.base import (
+        GaussianBase as GaussianBase,
+    )
+    from kexpfam.base import (
+        MixtureBase as MixtureBase,
+    )
+    from kexpfam.base import (
+        UniformBase as UniformBase,
+    )
+    from kexpfam.estimators import (
+        KernelDiffusion as KernelDiffusion,
+    )
+    from kexpfam.estimators import (
+        KernelExponentialFamily as KernelExponentialFamily,
+    )
+    from kexpfam.estimators import (
+        load as load,
+    )
+    from kexpfam.exceptions import (
+        FlowWarning as FlowWarning,
+    )
+    from kexpfam.exceptions import (
+        ModelFileError as ModelFileError,
+    )
+    from kexpfam.exceptions import (
+        NormalizerWarning as NormalizerWarning,
+    )
+    from kexpfam.exceptions import (
+        SamplingWarning as SamplingWarning,
+    )
+    from kexpfam.exceptions import (
+        SingularSystemError as SingularSystemError,
+    )
+    from kexpfam.exceptions import (
+        TuningWarning as TuningWarning,
+    )
+    from kexpfam.features import (
+        ArcCosineFeatures as ArcCosineFeatures,
+    )
+    from kexpfam.features import (
+        ExactFeatures as ExactFeatures,
+    )
+    from kexpfam.features import (
+        FourierFeatures as FourierFeatures,
+    )
+    from kexpfam.features import (
+        GridFeatures as GridFeatures,
+    )
+    from kexpfam.features import (
+        InteractionFeatures as InteractionFeatures,
+    )
+    from kexpfam.features import (
+        Matern as Matern,
+    )
+    from kexpfam.features import (
+        NystromFeatures as NystromFeatures,
+    )
+    from kexpfam.features import (
+        RationalQuadratic as RationalQuadratic,
+    )
+    from kexpfam.moments import (
+        MonteCarloNoise as MonteCarloNoise,
+    )
+    from kexpfam.moments import (
+        TaylorNoise as TaylorNoise,
+    )
+    from kexpfam.noise import (
+        CharacteristicNoise as CharacteristicNoise,
+    )
+    from kexpfam.noise import (
+        GaussianNoise as GaussianNoise,
+    )
+    from kexpfam.noise import (
+        LaplaceNoise as LaplaceNoise,
+    )
+    from kexpfam.noise import (
+        UniformNoise as UniformNoise,
+    )
+    from kexpfam.normalizer import (
+        ImportanceNormalizer as ImportanceNormalizer,
+    )
+    from kexpfam.normalizer import (
+        QuadratureNormalizer as QuadratureNormalizer,
+    )
+    from kexpfam.precision import (
+        keep_compilations as keep_compilations,
+    )
+    from kexpfam.tuning import (
+        Hyperparameters as Hyperparameters,
+    )
+    from kexpfam.tuning import (
+        Tuning as Tuning,
+    )

@@ -56,7 +56,7 @@ def test_the_path_passes_through_every_single_solution(random_system, with_matri
     root = generator.standard_normal((12, 12))
     matrix = root @ root.T / 12 + np.eye(12) if with_matrix else None
     penalties = np.array([1e-4, 1e-1, 10.0])
-    columns = ridge_path(random_system, matrix).coefficients(penalties)
+    columns = ridge_path(random_system, penalties, matrix)
     for penalty, column in zip(penalties, columns.T, strict=True):
         np.testing.assert_allclose(column, solve_ridge(random_system, penalty, matrix), rtol=1e-8)
 

@@ -43,7 +43,7 @@ def test_every_figure_is_that_of_a_refit_without_the_fold(family, two_clusters, 
                 model = FittedDensity(basis, beta, base, identity, 0.0)
                 flat = FittedDensity(basis, np.zeros(12), base, identity, 0.0)
                 loss = model.score_matching_losses(left) - flat.score_matching_losses(left)
-                # The path's eigenvalues and the Cholesky factor differ by rounding over 1e-3.
+                # The path's reduction and the Cholesky factor differ by rounding over 1e-3.
                 assert surface.fold_losses[k, s, p] == pytest.approx(
                     loss.mean(), rel=1e-6, abs=1e-8
                 )

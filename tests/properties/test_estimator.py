@@ -49,6 +49,8 @@ def test_the_order_of_rows_does_not_matter(model, rows, generator):
     assert_same_density(fitted(generator.permutation(rows)), model, rows)
 
 
+# Whether the normaliser is to be relied on is not the question here.
+@pytest.mark.filterwarnings("ignore::kexpfam.NormalizerWarning")
 @pytest.mark.parametrize("base", ["mixture", "gaussian", "uniform"])
 def test_a_weight_is_a_repetition_and_zero_a_removal(rows, base, generator):
     counts = generator.integers(0, 4, len(rows))

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, UniformNoise
+from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, Noise, UniformNoise
 
 FULL = np.array([[1.0, 0.6], [0.6, 0.8]])
 LAWS = {
@@ -48,6 +48,7 @@ def test_scale_zero_is_no_noise(name):
 def test_the_covariance_is_the_curvature_at_zero(name):
     expected = {"diagonal": np.diag([1.0, 0.3]), "full": FULL}.get(name, np.eye(2))
     np.testing.assert_allclose(LAWS[name].covariance_shape(2), expected, atol=1e-12)
+    np.testing.assert_allclose(Noise.covariance_shape(LAWS[name], 2), expected, atol=1e-12)
 
 
 def test_a_covariance_of_the_wrong_shape_is_refused():

@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import typer
 from jaxtyping import Float
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from kexpfam.datasets import KnownDensity, make_density
+from kexpfam.cli.models import ready
+from kexpfam.cli.outputs import check_output, naming
+from kexpfam.cli.terminal import Terminal
+from kexpfam.datasets import DENSITIES, KnownDensity, make_density
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
 from kexpfam.metrics import cross_validated_kernel_density, fisher_divergence
+from kexpfam.plotting import plot_density
+from kexpfam.plotting.grids import checked_window
+from kexpfam.writing import whole_file
 
 __all__ = ["run_demo"]
 
@@ -34,18 +41,21 @@ class _Line(NamedTuple):
     seconds: float | None = None
 
 
-def run_demo(name: str, n_rows: int, seed: int, output: Path) -> None:
+def run_demo(name: str, n_rows: int, seed: int, output: Path, terminal: Terminal) -> None:
     """Fit, print the table, draw the figure and say where it is."""
-    console, errors = Console(), Console(stderr=True)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.touch()  # an output that cannot be written is better known now than after the fits
+    if name not in DENSITIES:
+        raise typer.BadParameter(f"{name!r} is not one of: {', '.join(DENSITIES)}.")
+    check_output(output, force=True)
+    ready()
+    # The table is for people: beside JSON it goes where remarks go.
+    console = Console(stderr=terminal.as_json, quiet=terminal.as_json and terminal.quiet)
     truth = make_density(name)
     train = truth.sample(n_rows, random_state=seed)
     test = truth.sample(_TEST_ROWS, random_state=seed + 1)
     console.print(f"{n_rows} rows of the density {name!r}; {_TEST_ROWS} fresh rows to judge by.\n")
     models = {
-        "denoised": KernelExponentialFamily(random_state=seed, verbose=errors.is_terminal),
-        "plain": KernelExponentialFamily(noise=None, random_state=seed, verbose=errors.is_terminal),
+        "denoised": KernelExponentialFamily(random_state=seed, verbose=terminal.lively),
+        "plain": KernelExponentialFamily(noise=None, random_state=seed, verbose=terminal.lively),
     }
     lines = [_Line("truth", float(truth.log_density(test).mean()), 0.0)]
     for label, model in models.items():
@@ -69,7 +79,10 @@ def run_demo(name: str, n_rows: int, seed: int, output: Path) -> None:
         "seconds to fit, compilation included. KernelDensity has its bandwidth chosen by folds."
     )
     _draw(truth, models, train, output)
-    console.print(f"\nFigure: {output}")
+    console.print(f"\nFigure: {output}", soft_wrap=True)
+    if terminal.as_json:
+        lines_as_records = [line._asdict() for line in lines]
+        terminal.result({"density": name, "output": str(output), "models": lines_as_records}, [])
 
 
 def _fitted_line(
@@ -112,36 +125,29 @@ def _draw(
     train: Float[np.ndarray, "n 2"],
     output: Path,
 ) -> None:
-    """Truth, denoised and plain fit side by side on one scale of log density."""
+    """Truth, denoised and plain fit side by side, as regions of highest density."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    low, high = train.min(axis=0), train.max(axis=0)
-    low, high = low - 0.15 * (high - low), high + 0.15 * (high - low)
-    axes_points = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*axes_points), axis=-1).reshape(-1, 2)
     panels = {
-        "Truth": truth.log_density(grid),
-        "Denoising score matching": models["denoised"].score_samples(grid),
-        "Plain score matching": models["plain"].score_samples(grid),
+        "Truth": truth,
+        "Denoising score matching": models["denoised"],
+        "Plain score matching": models["plain"],
     }
-    top = np.quantile(panels["Truth"][np.isfinite(panels["Truth"])], 0.999)
+    window = checked_window(truth, train, None)
     figure = Figure(figsize=(10.5, 3.7), layout="constrained")
     FigureCanvasAgg(figure)
     all_axes = figure.subplots(1, 3, sharex=True, sharey=True)
-    for axes, (title, logs) in zip(all_axes, panels.items(), strict=True):
-        image = axes.imshow(
-            np.maximum(logs, top - 6).reshape(_GRID, _GRID),
-            extent=(low[0], high[0], low[1], high[1]),
-            origin="lower",
-            aspect="auto",
-            cmap="viridis",
-            vmin=top - 6,
-            vmax=top + 0.5,
+    for axes, (title, density) in zip(all_axes, panels.items(), strict=True):
+        plot_density(
+            density,
+            train if axes is all_axes[0] else None,
+            ax=axes,
+            n_points=_GRID,
+            limits=np.transpose(window),
+            colorbar=all_axes if axes is all_axes[-1] else False,
         )
         axes.set_title(title)
-        axes.set_xlabel("$x_0$")
-    all_axes[0].set_ylabel("$x_1$")
-    all_axes[0].scatter(*train.T, s=1.5, color="white", alpha=0.6, linewidths=0)
-    figure.colorbar(image, ax=all_axes, label="log density (clipped)", extend="both")
-    figure.savefig(output, dpi=150)
+        axes.label_outer()
+    with naming(output), whole_file(output) as part:
+        figure.savefig(part, dpi=150, format=output.suffix.lstrip(".") or "png")

@@ -23,16 +23,18 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 
 __all__ = [
     "LARGEST_BLOCK",
     "NOT_FINITE",
     "Block",
     "Curved",
+    "batch_size_for",
     "block_size_for",
     "make_block",
     "padded",
+    "taken_rows",
 ]
 
 _SMALLEST = 64
@@ -71,11 +73,36 @@ def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
     return int(min(largest, max(_SMALLEST, 1 << (max(n_rows, 1) - 1).bit_length())))
 
 
+def batch_size_for(n_rows: int, largest: int) -> int:
+    """A size that leaves out at most a fifth of the rows, one of four in every doubling.
+
+    A handful of rows is padded instead.
+    """
+    if n_rows <= _SMALLEST:
+        return _SMALLEST
+    quarter = 1 << (min(n_rows, largest).bit_length() - 3)
+    return min(n_rows, largest) // quarter * quarter
+
+
 def padded(array: Shaped[np.ndarray, "..."], size: int) -> Shaped[np.ndarray, "..."]:
     """`array` with zeros appended along its first axis up to `size`."""
     if len(array) == size:
         return array
     return np.concatenate([array, np.zeros((size - len(array), *array.shape[1:]), array.dtype)])
+
+
+def taken_rows(
+    block: Block, chosen: Int[np.ndarray, " n"], weights: Float[np.ndarray, " n"], size: int
+) -> Block:
+    """Some rows of an unpadded block, with other weights, padded to `size`."""
+    hessian = block.base_hessian
+    return block._replace(
+        rows=padded(block.rows[chosen], size),
+        weights=padded(weights, size),
+        base_gradient=padded(block.base_gradient[chosen], size),
+        base_hessian=hessian if hessian.ndim == 2 else padded(hessian[chosen], size),
+        base_bend=padded(block.base_bend[chosen], size),
+    )
 
 
 def make_block(

@@ -209,7 +209,13 @@ class _Table:
                 f"Reading {path} needs pyarrow. Try: pip install 'kexpfam[files]'."
             ) from error
         try:
-            return cls(dataset.dataset(path, format=kind), str(path))
+            opened = dataset.dataset(path, format=kind)
+            if kind == "csv":
+                # Types are guessed from the beginning: whole numbers there may be followed by
+                # others.
+                schema = _numbers_as_floats(opened.schema)
+                opened = dataset.dataset(path, format=kind, schema=schema)
+            return cls(opened, str(path))
         except (OSError, ValueError) as error:
             raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
 
@@ -265,3 +271,12 @@ class _Table:
                     f"{self.label}: column {name!r} is of type {kind}, not of numbers. Select the "
                     "columns that are, or convert it."
                 )
+
+
+def _numbers_as_floats(schema: Any) -> Any:
+    from pyarrow import float64, types
+    from pyarrow import schema as make_schema
+
+    return make_schema(
+        (field.name, float64() if types.is_integer(field.type) else field.type) for field in schema
+    )

@@ -1,10 +1,13 @@
-"""Rows added to a fitted model and taken away again: what both estimators share."""
+"""Rows added to a fitted model, taken away, and joined with another's: both estimators' part."""
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from typing import Any, Self
 
+import jax
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,11 +15,11 @@ from kexpfam.data.rows import RowSource
 from kexpfam.estimators.reading import read_rows
 from kexpfam.progress import Progress
 
-__all__ = ["AdditiveRows"]
+__all__ = ["NO_ROWS_LEFT", "SUMS_LEFT_OUT", "AdditiveRows"]
 
 
 class AdditiveRows:
-    """`partial_fit` and `forget`, for an estimator that is solved from sums over rows."""
+    """`partial_fit`, `forget`, `merge` and `emptied`, for what is solved from sums over rows."""
 
     verbose: bool
 
@@ -26,6 +29,18 @@ class AdditiveRows:
     @abstractmethod
     def _with_rows(self, source: RowSource, sign: float) -> Self:
         """Solve again, from sums with the rows of a source added or taken away."""
+
+    @abstractmethod
+    def _with_sums_of(self, other: Self) -> Self:
+        """Solve again, with the sums of another model added."""
+
+    @abstractmethod
+    def _choices(self) -> Any:
+        """What sums over rows depend on, as a tree of arrays."""
+
+    @abstractmethod
+    def _empty(self) -> None:
+        """Forget all rows, and keep the choices."""
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add the rows of X to those that the model has seen.
@@ -57,6 +72,41 @@ class AdditiveRows:
         check_is_fitted(self)
         return self._add(X, sample_weight, -1.0)
 
+    def merge(self, other: Self) -> Self:
+        """Add the rows that another model has seen.
+
+        Parameters
+        ----------
+        other : fitted model
+            With the same units, base density, frequencies and noise: a copy of this model, or of
+            `emptied()`, that was fed other rows.
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if type(other) is not type(self):
+            raise TypeError(f"Expected another {type(self).__name__}; got {type(other).__name__}.")
+        leaves = [jax.tree.leaves(model._choices()) for model in (self, other)]
+        if len(leaves[0]) != len(leaves[1]) or not all(map(np.array_equal, *leaves)):
+            raise ValueError(
+                "Models can be merged that share units, base density, frequencies and noise scale; "
+                "these differ. Start both from one fitted model: copy.deepcopy(model.emptied())."
+            )
+        return self._with_sums_of(other)
+
+    def emptied(self) -> Self:
+        """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from."""
+        check_is_fitted(self)
+        empty = copy.copy(self)
+        empty._empty()
+        return empty
+
     def _add(self, X: Any, sample_weight: Any, sign: float) -> Self:
         source = read_rows(self, X, sample_weight, Progress(self.verbose), first=False)
         return self._with_rows(source, sign)
+
+
+SUMS_LEFT_OUT = (
+    "This model was saved without its sums over rows: it predicts, and cannot take up or give away "
+    "rows. Save it with sums=True, or fit again."
+)
+NO_ROWS_LEFT = "No rows would be left. `forget` takes rows that the model has seen, once each."

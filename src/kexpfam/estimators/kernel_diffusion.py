@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import astuple
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from kexpfam.base.averaged import AverageSearch
 from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import RowSource
-from kexpfam.estimators.additive import AdditiveRows
+from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checks import checked_weights
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
@@ -32,7 +34,9 @@ from kexpfam.ladder import (
     walk_down,
 )
 from kexpfam.ladder.flow import ScoreField
+from kexpfam.ladder.levels import Levels, no_levels
 from kexpfam.ladder.sums import LadderSums
+from kexpfam.moments import Checkpoint
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 
@@ -164,7 +168,9 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelDiffusion:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> KernelDiffusion:
         """Fit every level to the rows of X.
 
         Parameters
@@ -174,6 +180,8 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         y : ignored
         sample_weight : array of shape (n_samples,), optional
             Non-negative weights of the rows; of files, the name of the column that holds them.
+        checkpoint : path, optional
+            As for `KernelExponentialFamily.fit`. Used only if there is a tilt to be fitted.
 
         Returns
         -------
@@ -181,14 +189,20 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         """
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
-        entropy = check_random_state(self.random_state).randint(2**31, size=4)
+        entropy = check_random_state(self.random_state).randint(2**31, size=4).tolist()
+        saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
+        if saved is not None:
+            entropy = saved.entropy(entropy)
         fit = fit_ladder(
             source,
             self._settings(),
             np.random.SeedSequence(entropy),
             progress,
             list(getattr(self, "feature_names_in_", [])) or None,
+            saved,
         )
+        if saved is not None:
+            saved.remove()
         self._restore(
             DiffusionState(
                 coordinates=fit.coordinates,
@@ -240,6 +254,21 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         self._has_tilt, self._sums = state.has_tilt, state.sums
 
     def _with_rows(self, source: RowSource, sign: float) -> KernelDiffusion:
+        return self._solve_again(self._kept_sums().added(source, sign))
+
+    def _with_sums_of(self, other: KernelDiffusion) -> KernelDiffusion:
+        return self._solve_again(self._kept_sums().joined(other._kept_sums().parts))
+
+    def _choices(self) -> Any:
+        sums, coordinates = self._kept_sums(), self.coordinates_
+        marginals = astuple(coordinates.marginals)
+        return sums.summation.content(), marginals, coordinates.shift, coordinates.root
+
+    def _empty(self) -> None:
+        self._sums = self._kept_sums().emptied()
+        self._settle(no_levels(self.field_.basis, self.noise_scales_))
+
+    def _kept_sums(self) -> LadderSums:
         if not self._has_tilt:
             raise ValueError(
                 "This model is its base density alone (n_steps_ = 0), which is not a sum over "
@@ -247,16 +276,21 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
                 "number to have a tilt in any case."
             )
         if self._sums is None:
-            raise ValueError(
-                "This model was saved without its sums over rows: it predicts, and cannot take up "
-                "or give away rows. Save it with sums=True, or fit again."
-            )
-        self._sums = self._sums.added(source, sign)
-        levels = self._sums.solved(Progress(self.verbose))
+            raise ValueError(SUMS_LEFT_OUT)
+        return self._sums
+
+    def _solve_again(self, sums: LadderSums) -> KernelDiffusion:
+        if not sums.weight > 1e-9 * self._kept_sums().weight:
+            raise ValueError(NO_ROWS_LEFT)
+        self._sums = sums
+        self._settle(sums.solved(Progress(self.verbose)))
+        return self
+
+    def _settle(self, levels: Levels) -> None:
+        """Take on other coefficients."""
         self.field_ = score_field(self.field_.basis, self.field_.base, levels)
         self.penalties_, self.losses_ = levels.penalties, levels.losses
         self.n_steps_ = steps_needed(self.field_, self.tolerance)
-        return self
 
     def score_samples(self, X: Any, return_error: bool = False) -> Any:
         """Normalised log density at each row of X, by the probability flow.

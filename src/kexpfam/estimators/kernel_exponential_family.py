@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
@@ -17,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import resolve
 from kexpfam.data.rows import RowSource
-from kexpfam.estimators.additive import AdditiveRows
+from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
@@ -208,7 +206,7 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             Non-negative weights of the rows; of files, the name of the column that holds them.
         checkpoint : path, optional
-            A file that the pass over the rows is saved to every half minute. A fit that was cut off
+            A file that the pass over the rows is saved to every ten seconds. A fit that was cut off
             goes on from it, and ends as it would have ended; then the file is removed.
 
         Returns
@@ -288,38 +286,23 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         self.effective_sample_size_ = normalizer.effective_sample_size
         self.pareto_shape_ = normalizer.pareto_shape
 
-    def merge(self, other: KernelExponentialFamily) -> KernelExponentialFamily:
-        """Add the rows that another model has seen.
+    def _choices(self) -> Any:
+        """A base density by its values at some points."""
+        density = self.density_
+        probes = np.random.default_rng(0).standard_normal((16, self.n_features_in_))
+        units = density.standardizer.center, density.standardizer.scale
+        return density.basis, units, density.base.log_density(probes), self.noise_scale_
 
-        Parameters
-        ----------
-        other : KernelExponentialFamily
-            With the same units, base density, frequencies and noise: a copy of this model, or of
-            `emptied()`, that was fed other rows.
-        """
-        check_is_fitted(self)
-        check_is_fitted(other)
-        mine, theirs = (_choices(model) for model in (self, other))
-        leaves = [jax.tree.leaves(choices) for choices in (mine, theirs)]
-        same = len(leaves[0]) == len(leaves[1]) and all(map(np.array_equal, *leaves))
-        if not same:
-            raise ValueError(
-                "Models can be merged that share units, base density, frequencies and noise scale; "
-                "these differ. Start both from one fitted model: copy.deepcopy(model.emptied())."
-            )
-        return self._solve_again(add_moments(self._kept_moments(), other._kept_moments()))
-
-    def emptied(self) -> KernelExponentialFamily:
-        """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from."""
-        check_is_fitted(self)
-        empty = copy.copy(self)
-        empty.moments_, empty.weight_ = scale_moments(self._kept_moments(), 0.0), 0.0
+    def _empty(self) -> None:
+        self.moments_, self.weight_ = scale_moments(self._kept_moments(), 0.0), 0.0
         zeros = np.zeros_like(self.coefficients_)
-        empty._settle(
+        self._settle(
             replace(self.density_, coefficients=zeros, log_normalizer=0.0),
             NormalizerEstimate(0.0, 0.0, float("nan"), float("nan")),
         )
-        return empty
+
+    def _with_sums_of(self, other: KernelExponentialFamily) -> KernelExponentialFamily:
+        return self._solve_again(add_moments(self._kept_moments(), other._kept_moments()))
 
     def _with_rows(self, source: RowSource, sign: float) -> KernelExponentialFamily:
         seen = self._kept_moments()
@@ -328,17 +311,12 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
 
     def _kept_moments(self) -> Any:
         if self.moments_ is None:
-            raise ValueError(
-                "This model was saved without its sums over rows: it predicts, and cannot take up "
-                "or give away rows. Save it with sums=True, or fit again."
-            )
+            raise ValueError(SUMS_LEFT_OUT)
         return self.moments_
 
     def _solve_again(self, moments: Any) -> KernelExponentialFamily:
         if not moments.weight > 1e-9 * abs(self.weight_):
-            raise ValueError(
-                "No rows would be left. `forget` takes rows that the model has seen, once each."
-            )
+            raise ValueError(NO_ROWS_LEFT)
         normalizer = resolve("normalizer", self.normalizer, NORMALIZERS)
         density, estimate = solve_again(
             self.density_,
@@ -490,11 +468,3 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
             normalizer=resolve("normalizer", self.normalizer, NORMALIZERS),
             standardize=bool(self.standardize),
         )
-
-
-def _choices(model: KernelExponentialFamily) -> Any:
-    """What sums over rows depend on; a base density by its values at some points."""
-    density = model.density_
-    probes = np.random.default_rng(0).standard_normal((16, model.n_features_in_))
-    units = density.standardizer.center, density.standardizer.scale
-    return density.basis, units, density.base.log_density(probes), model.noise_scale_

@@ -10,15 +10,17 @@ from kexpfam.base import GaussianMixtureDensity
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelDiffusion
 from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam.plotting.grids import Window
+from kexpfam.plotting.ladder import draw_ladder, noised_rows
 
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
 `KernelDiffusion` on 5000 rows of four Gaussians, with no marginal maps so that the noise is a plain
 Gaussian in whitened coordinates and the truth a mixture at every level. Dots are rows with the
-level's noise; arrows show the direction of the fitted score and, by their colour, the logarithm of
-its length. *error* is the root mean square of fitted minus true score at fresh noisy rows, relative
-to that of the true score.
+level's noise; arrows show the direction of the fitted score and, by their colour, its length.
+*error* is the root mean square of fitted minus true score at fresh noisy rows, relative to that of
+the true score.
 """
 
 _SIDE = 17
@@ -36,7 +38,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     lowest, highest = model.noise_scales_[[0, -1]]
     levels = np.geomspace(max(lowest, 0.05), min(highest, 1.5), 5)
     coordinates, generator = model.coordinates_, np.random.default_rng(0)
-    some = coordinates.forward(density.sample(1000, random_state=2))
+    some = density.sample(1000, random_state=2)
     axis = np.linspace(-_REACH, _REACH, _SIDE)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     # Whitening is linear here: isotropic noise in z has the covariance σ² S in x.
@@ -44,7 +46,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     shape = coordinates.root * scales[:, None]
     record: Record = {"levels": levels.tolist(), "errors": [], "arrows": [], "points": []}
     for level in levels:
-        rows = coordinates.backward(some + level * generator.standard_normal(some.shape))
+        rows = noised_rows(coordinates, some, float(level), generator)
         covariances = density.mixture.covariances + level**2 * shape @ shape.T
         truth = GaussianMixtureDensity(density.mixture.weights, density.mixture.means, covariances)
         found, expected = model.gradient(rows, level), truth.gradient(rows)
@@ -68,23 +70,16 @@ def _draw(results: Results) -> Any:
     import matplotlib.pyplot as plt
 
     (record,) = results.records.values()
-    figure, panels = plt.subplots(1, 5, figsize=(13, 2.9), layout="constrained")
+    figure, panels = plt.subplots(1, 5, figsize=(13, 2.6), layout="constrained")
     axis = np.linspace(-_REACH, _REACH, _SIDE)
-    for panel, level, arrows, points in zip(
-        panels, record["levels"], record["arrows"], record["points"], strict=True
-    ):
-        panel.scatter(*np.array(points).reshape(-1, 2).T, s=3, color="0.7", linewidths=0)
-        scores = np.array(arrows).reshape(_SIDE, _SIDE, 2)
-        lengths = np.linalg.norm(scores, axis=2)
-        units = scores / np.maximum(lengths, 1e-12)[..., None]
-        shown = panel.quiver(
-            axis, axis, units[..., 0], units[..., 1], np.log10(np.maximum(lengths, 1e-3)),
-            cmap="viridis_r", clim=(-1.0, 1.5), scale=24, width=0.006, pivot="mid",
-        )  # fmt: skip
-        limits = (-1.08 * _REACH, 1.08 * _REACH)
-        panel.set(xlim=limits, ylim=limits, xticks=[], yticks=[], aspect="equal")
-        panel.set_title(f"σ = {level:.2f}")
-    figure.colorbar(shown, ax=panels, label="log₁₀ |score|", fraction=0.02)
+    edge = np.full(2, 1.08 * _REACH)
+    fields, clouds = (
+        [np.array(values).reshape(-1, 2) for values in record[name]]
+        for name in ("arrows", "points")
+    )
+    draw_ladder(
+        panels, np.array(record["levels"]), [axis, axis], fields, clouds, Window(-edge, edge)
+    )
     plt.close(figure)
     return figure
 

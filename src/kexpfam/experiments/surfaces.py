@@ -10,6 +10,7 @@ from kexpfam.datasets import make_density
 from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
 from kexpfam.experiments.systems import fit_system
 from kexpfam.experiments.table_1 import load
+from kexpfam.plotting.loss_surface import draw_loss_surface
 from kexpfam.tuning import Tuning
 
 __all__ = ["EXPERIMENT"]
@@ -19,8 +20,10 @@ Held-out noise-free score matching loss, relative to the base density, over nois
 deviations of the columns) and penalty λ, from the moments of five folds: 512 random Fourier
 features, mixture base, length-scales tuned by 60 Adam steps; 1000 rows of the known densities
 ("two rings" is the mixture of three rings), wine deduplicated, MiniBooNE's 40 columns. White dots
-mark the lowest loss, red crosses what was chosen: the lowest loss among settings that held-out
-likelihood does not reject. Colours are the loss's rank, as its range spans many powers of ten.
+mark the lowest loss, crosses what was chosen: the lowest loss among settings that held-out
+likelihood does not reject; a triangle at the upper edge stands for the base density. Along dotted
+lines the held-out likelihood is the base density's. Darker is lower, linear as far as the chosen
+loss and logarithmic beyond, in each panel; grey is worse than the base density.
 The paper's observation is that for bounded support (uniform) the lowest loss is away from σ = 0,
 and that for smooth densities the minimum is wide.
 """
@@ -82,7 +85,6 @@ def _table(results: Results) -> str:
 
 def _draw(results: Results) -> Any:
     import matplotlib.pyplot as plt
-    from scipy.stats import rankdata
 
     count = len(results.records)
     columns = min(3, count)
@@ -91,19 +93,12 @@ def _draw(results: Results) -> Any:
         lines, columns, figsize=(3.7 * columns, 3.0 * lines), squeeze=False
     )
     for panel, ((name,), record) in zip(panels.flat, results.records.items(), strict=False):
-        losses = np.array(record["losses"])
-        ranks = rankdata(losses).reshape(losses.shape)
-        panel.pcolormesh(
-            record["noise_scales"], record["penalties"], ranks.T, cmap="viridis", shading="nearest"
+        chosen = np.inf if isinstance(record["penalty"], str) else record["penalty"]
+        noise_scales, penalties, losses, gains = (
+            np.array(record[field]) for field in ("noise_scales", "penalties", "losses", "gains")
         )
-        row, column = _lowest(record)
-        panel.plot(
-            record["noise_scales"][row], record["penalties"][column], "o", color="white",
-            markeredgecolor="black", markersize=7,
-        )  # fmt: skip
-        if not isinstance(record["penalty"], str):
-            panel.plot(record["noise_scale"], record["penalty"], "x", color="red", markersize=9)
-        panel.set(xscale="log", yscale="log", xlabel="σ", ylabel="λ")
+        at = (record["noise_scale"], chosen)
+        draw_loss_surface(panel, noise_scales, penalties, losses, gains, at)
         panel.set_title(name.replace("_", " "), fontsize=10)
     for panel in list(panels.flat)[count:]:
         panel.set_axis_off()

@@ -52,6 +52,10 @@ from kexpfam.noise import Noise
 __all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
 
 
+# A mini-batch of tuning is fitted with at most so many.
+_FREQUENCIES_FOR_TUNING = 128
+
+
 class FourierMoments(NamedTuple):
     """Weighted sums over rows of t = [cos θ, sin θ] and its products. They add and scale."""
 
@@ -91,7 +95,18 @@ class FourierBasis:
         return True
 
     def for_batch(self, rows: Float[Any, "n d"]) -> FourierBasis:
-        return self
+        """Some of the frequencies: length-scales tuned with them are as good for all."""
+        count, kept = len(self.phases), _FREQUENCIES_FOR_TUNING
+        if count <= kept:
+            return self
+        some = slice(0, kept)
+        share = (self.amplitudes[some] ** 2).sum() / (self.amplitudes**2).sum()
+        return replace(
+            self,
+            frequencies=self.frequencies[some],
+            phases=self.phases[some],
+            amplitudes=self.amplitudes[some] / jnp.sqrt(share),
+        )
 
     def rescaled(self, length_scale: Any) -> FourierBasis:
         return replace(self, frequencies=self.frequencies / length_scale)

@@ -38,6 +38,7 @@ from kexpfam.ladder.sums import (
     n_directions,
     n_held_out,
 )
+from kexpfam.moments import Checkpoint, CheckpointedWalk
 from kexpfam.progress import Progress
 
 __all__ = ["LadderFit", "LadderSettings", "fit_ladder"]
@@ -82,6 +83,7 @@ def fit_ladder(
     seed: np.random.SeedSequence,
     progress: Progress,
     names: Any = None,
+    checkpoint: Checkpoint | None = None,
 ) -> LadderFit:
     """Fit every level of the ladder to rows."""
     for_search, for_features, for_base = (np.random.default_rng(s) for s in seed.spawn(3))
@@ -120,7 +122,11 @@ def fit_ladder(
         held_out = n_held_out(len(sketch.rows))
         view = LadderView(sketching, gaps, coordinates, folds, fold_parts(numbers, held_out))
         summation = LadderSummation(basis, base, noise_scales, n_directions(len(sketch.rows)))
-        sums = LadderSums({}, summation, view, held_out).added(source, 1.0)
+        walk = None
+        if checkpoint is not None:
+            entropy = np.atleast_1d(np.asarray(seed.entropy)).tolist()
+            walk = CheckpointedWalk(checkpoint, entropy)
+        sums = LadderSums({}, summation, view, held_out).added(source, 1.0, walk)
         levels = sums.solved(progress)
     field = score_field(basis, base, levels)
     n_steps = steps_needed(field, settings.tolerance)

@@ -25,7 +25,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -101,6 +100,9 @@ def score_field(basis: FourierBasis, base: SmoothedMixture, levels: Levels) -> S
 
 def _carried(speed: Any, state: Any, first: Any, last: Any, n_steps: Any) -> tuple[Any, Any]:
     """The state at `last` after equal steps, and the sum of the steps' error estimates."""
+    # Imported here, as most programs that import this module need no flow, and it takes long.
+    import diffrax
+
     solver, step = diffrax.Tsit5(), (last - first) / n_steps
     term = diffrax.ODETerm(speed)
     memory = solver.init(term, first, first + step, state, None)

@@ -93,6 +93,9 @@ class LadderSummation(Summation):
     def _noise(self) -> MonteCarloNoise:
         return MonteCarloNoise(GaussianNoise(), n_draws=self.n_directions)
 
+    def content(self) -> list[Any]:
+        return [self.basis, self.base, self.levels, self.n_directions, self.block_size]
+
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:

@@ -18,9 +18,9 @@ from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.data.sketch import Folds, Sketch, Sketching, split_folds
 from kexpfam.data.ties import spread_ties
-from kexpfam.ladder.levels import Levels, solve_levels
+from kexpfam.ladder.levels import Levels, no_levels, solve_levels
 from kexpfam.ladder.moments import LadderMoments, LadderSummation
-from kexpfam.moments import scale_moments
+from kexpfam.moments import CheckpointedWalk, scale_moments
 from kexpfam.progress import Progress
 
 __all__ = [
@@ -100,14 +100,34 @@ class LadderSums(NamedTuple):
     view: Callable[[Chunk], Chunk]
     n_held_out: int
 
-    def added(self, source: RowSource, sign: float) -> LadderSums:
+    def added(
+        self, source: RowSource, sign: float, walk: CheckpointedWalk | None = None
+    ) -> LadderSums:
         """Sums with the rows of a source added, or taken away."""
-        more = source.mapped(self.view).total(self.summation, self.summation.combine, "moments")
-        signed = {number: scale_moments(one, sign) for number, one in more.items()}
-        return self._replace(parts=self.summation.combine(self.parts, signed))
+        seen = source.mapped(self.view)
+        if walk is None:
+            more = seen.total(self.summation, self.summation.combine, "moments")
+        else:
+            more = walk.total(seen, self.summation)
+        return self.joined({number: scale_moments(one, sign) for number, one in more.items()})
+
+    def emptied(self) -> LadderSums:
+        """Of no rows."""
+        return self._replace(parts={n: scale_moments(one, 0.0) for n, one in self.parts.items()})
+
+    def joined(self, parts: dict[int, LadderMoments]) -> LadderSums:
+        """Sums with others of the same kind added."""
+        return self._replace(parts=self.summation.combine(self.parts, parts))
+
+    @property
+    def weight(self) -> float:
+        """Of all rows."""
+        return sum(float(part.weight) for part in self.parts.values())
 
     def solved(self, progress: Progress) -> Levels:
-        """Every level's coefficients."""
+        """Every level's coefficients; none as long as some part has no rows to judge or fit by."""
         basis, noise_scales = self.summation.basis, self.summation.levels
         parts = list(self.parts.values())
+        if min(float(part.weight) for part in parts) <= 1e-9 * self.weight:
+            return no_levels(basis, noise_scales)
         return solve_levels(basis, noise_scales, parts, self.n_held_out, progress)

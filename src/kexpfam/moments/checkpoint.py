@@ -19,15 +19,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from kexpfam.base.traced import traced_density
 from kexpfam.data.rows import RowSource
-from kexpfam.moments.fold import BasisSummation, FoldSums
+from kexpfam.moments.fold import BasisSummation, FoldSums, Summation
 from kexpfam.writing import whole_file
 
 __all__ = ["Checkpoint", "CheckpointedWalk"]
 
 _FORMAT = "kexpfam-checkpoint-1"
-_SECONDS = 30.0
+_SECONDS = 10.0
 
 
 @dataclass
@@ -128,16 +127,17 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
     return hashed.hexdigest()
 
 
-def _fingerprint(summation: BasisSummation, first: Any, n_rows: int | None) -> str:
+def _fingerprint(summation: Summation, first: Any, n_rows: int | None) -> str:
     """Of all that the sums depend on: functions, base density, noise, first rows, their number."""
-    base = traced_density(summation.base)
-    parts = [summation.basis, summation.noise, base if base is not None else ()]
     hashed = hashlib.sha256()
-    for leaf in [*jax.tree.leaves(parts), first.rows, first.weights, first.labels]:
-        hashed.update(np.ascontiguousarray(leaf).tobytes())
-    words = type(summation.basis), type(summation.noise), type(summation.base)
-    hashed.update(repr((words, summation.noise_scale, summation.block_size, n_rows)).encode())
+    parts = [*summation.content(), first.rows, first.weights, first.labels, n_rows]
+    for leaf in jax.tree.leaves(parts):
+        hashed.update(repr(leaf).encode() if isinstance(leaf, str) else _bytes(leaf))
     return hashed.hexdigest()
+
+
+def _bytes(leaf: Any) -> bytes:
+    return np.ascontiguousarray(leaf).tobytes()
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,15 @@ class CheckpointedWalk:
                 "A checkpoint is for fits with one pass over the rows; this noise or basis makes "
                 "one for every noise scale. Take noise='gaussian' with basis='fourier'."
             )
+        return self.total(source, summation)
+
+    def total(self, source: RowSource, summation: Summation) -> dict[int, Any]:
+        """The same, for sums that hold for every noise scale."""
         return _checkpointed_total(source, summation, self.checkpoint, self.entropy)
 
 
 def _checkpointed_total(
-    source: RowSource, summation: BasisSummation, checkpoint: Checkpoint, entropy: list[int]
+    source: RowSource, summation: Summation, checkpoint: Checkpoint, entropy: list[int]
 ) -> dict[int, Any]:
     found = source.local()
     if found is None:

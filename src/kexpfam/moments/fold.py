@@ -109,6 +109,14 @@ class Summation(ABC):
     block_size: int
 
     @abstractmethod
+    def content(self) -> list[Any]:
+        """All that the sums depend on besides the rows: arrays, records of arrays and words."""
+
+    def template(self, n_columns: int) -> Any:
+        """Sums of nothing, for their structure."""
+        return self.added(None, np.zeros((1, n_columns)), np.zeros(1), self.block_size)
+
+    @abstractmethod
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
@@ -152,9 +160,10 @@ class BasisSummation(Summation):
         plain = type(self.noise).moments is Noise.moments
         return plain and hasattr(self.basis, "parts") and jax.default_backend() == "cpu"
 
-    def template(self, n_columns: int) -> Any:
-        """Sums of nothing, for their structure."""
-        return self.added(None, np.zeros((1, n_columns)), np.zeros(1), self.block_size)
+    def content(self) -> list[Any]:
+        words = [type(part).__name__ for part in (self.basis, self.noise, self.base)]
+        traced = self._traced if self._traced is not None else ()
+        return [self.basis, self.noise, traced, *words, self.noise_scale, self.block_size]
 
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int

@@ -128,15 +128,18 @@ class GaussianNoise(Noise):
         """A factor L with C = L Lᵀ, shaped to multiply rows from the right: w → w L."""
         if self.covariance is None:
             return jnp.eye(n_columns)
-        covariance = jnp.asarray(self.covariance)
+        return jnp.linalg.cholesky(self._full(n_columns, jnp))
+
+    def _full(self, n_columns: int, numpy: Any) -> Any:
+        """The covariance as a matrix, of NumPy or of JAX."""
+        covariance = numpy.asarray(self.covariance, float)
         if covariance.shape not in {(n_columns,), (n_columns, n_columns)}:
             raise ValueError(
                 f"The noise covariance must have shape ({n_columns},) or "
                 f"({n_columns}, {n_columns}) for rows of {n_columns} columns; "
                 f"got {covariance.shape}."
             )
-        full = jnp.diag(covariance) if covariance.ndim == 1 else covariance
-        return jnp.linalg.cholesky(full)
+        return numpy.diag(covariance) if covariance.ndim == 1 else covariance
 
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         scaled = scale * (frequencies @ self._root(frequencies.shape[1]))
@@ -151,13 +154,15 @@ class GaussianNoise(Noise):
         lengths, products = (squares[:, None] + squares) / 2, scaled @ scaled.T
         return jnp.exp(products - lengths), jnp.exp(-products - lengths)
 
+    def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
+        if self.covariance is None:
+            return np.eye(n_columns)
+        return self._full(n_columns, np)
+
     def sample(
         self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
     ) -> Float[np.ndarray, "n d"]:
-        root = np.eye(n_columns)
-        if self.covariance is not None:
-            covariance = np.asarray(self.covariance, float)
-            root = np.linalg.cholesky(np.diag(covariance) if covariance.ndim == 1 else covariance)
+        root = np.linalg.cholesky(self.covariance_shape(n_columns))
         return scale * generator.standard_normal((n_samples, n_columns)) @ root.T
 
 
@@ -192,6 +197,9 @@ class LaplaceNoise(Noise):
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         return jnp.prod(1 / (1 + (scale * frequencies) ** 2 / 2), axis=1)
 
+    def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
+        return np.eye(n_columns)
+
     def sample(
         self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
     ) -> Float[np.ndarray, "n d"]:
@@ -205,6 +213,9 @@ class UniformNoise(Noise):
 
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         return jnp.prod(jnp.sinc(np.sqrt(3) / np.pi * scale * frequencies), axis=1)
+
+    def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
+        return np.eye(n_columns)
 
     def sample(
         self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from blackjax.diagnostics import ess_bulk, rhat
 from jaxtyping import Float
 
 from kexpfam.exceptions import SamplingWarning
@@ -139,6 +138,8 @@ class Chains(NamedTuple):
 
 @compiled
 def _diagnose(draws: Any) -> Any:
+    from blackjax.diagnostics import ess_bulk, rhat
+
     return rhat(draws), ess_bulk(draws)
 
 

@@ -22,6 +22,9 @@ G. O. Roberts and R. L. Tweedie, "Exponential convergence of Langevin distributi
 discrete approximations", Bernoulli 1996. G. O. Roberts and J. S. Rosenthal, "Optimal scaling of
 discrete approximations to Langevin diffusions", JRSS B 1998 (acceptance 0.574). M. D. Hoffman and
 A. Gelman, "The no-U-turn sampler", JMLR 2014 (acceptance 0.8, dual averaging).
+
+Here and elsewhere blackjax is imported where it is called: most programs never sample, and it would
+make all of them start later.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-from blackjax.mcmc import hmc, mala, nuts
 
 __all__ = ["METHODS", "Method"]
 
@@ -69,25 +71,37 @@ class Method:
     most_thinning: int
 
 
-_mala = mala.build_kernel()
-_nuts = nuts.build_kernel()
+def _mala_init(row: Any, log_density: Any) -> Any:
+    from blackjax.mcmc import mala
+
+    return mala.init(row, log_density)
 
 
 def _mala_step(key: Any, state: Any, log_density: Any, step_size: Any) -> tuple[Any, Any]:
-    state, info = _mala(key, state, log_density, step_size)
+    from blackjax.mcmc import mala
+
+    state, info = mala.build_kernel()(key, state, log_density, step_size)
     return state, info.acceptance_rate
 
 
+def _nuts_init(row: Any, log_density: Any) -> Any:
+    from blackjax.mcmc import hmc
+
+    return hmc.init(row, log_density)
+
+
 def _nuts_step(key: Any, state: Any, log_density: Any, step_size: Any) -> tuple[Any, Any]:
+    from blackjax.mcmc import nuts
+
     masses = jnp.ones_like(state.position)
-    state, info = _nuts(key, state, log_density, step_size, masses)
+    state, info = nuts.build_kernel()(key, state, log_density, step_size, masses)
     return state, info.acceptance_rate
 
 
 METHODS: dict[str, Method] = {
     "mala": Method(
         name="mala",
-        init=mala.init,
+        init=_mala_init,
         step=_mala_step,
         target_acceptance=0.574,
         sane_acceptance=(0.2, 0.999),
@@ -98,7 +112,7 @@ METHODS: dict[str, Method] = {
     ),
     "nuts": Method(
         name="nuts",
-        init=hmc.init,
+        init=_nuts_init,
         step=_nuts_step,
         target_acceptance=0.8,
         # Small steps cost NUTS time, not quality: no acceptance is too high.

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from blackjax.adaptation.step_size import dual_averaging_adaptation
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
@@ -53,6 +52,8 @@ class Flight(NamedTuple):
 @compiled(static=("method",))
 def take_off(log_density: Any, rows: Any, step_size: Any, method: Method) -> Flight:
     """Chains at their starting points, `rows`, and the first step size to try."""
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+
     states = jax.vmap(lambda row: method.init(row, log_density))(rows)
     start, _, _ = dual_averaging_adaptation(method.target_acceptance)
     return Flight(states, start(step_size), 0)
@@ -81,6 +82,8 @@ def _fly(
     method: Method,
 ) -> tuple[Flight, Any, Any, Any]:
     """One leg: the flight after it, a buffer of draws, summed acceptance of steps and jumps."""
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+
     _, update, _ = dual_averaging_adaptation(method.target_acceptance)
     n_chains, n_columns = flight.states.position.shape
     # Named, so that the user's choice of a default generator does not change the draws.

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.scipy.linalg import cho_factor, cho_solve
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from kexpfam.base import BaseDensity, BaseDraws
-from kexpfam.data.blocks import Block, block_size_for, make_block
+from kexpfam.data.blocks import Block, batch_size_for, make_block, taken_rows
 from kexpfam.data.sketch import Sketch, uniform_numbers
 from kexpfam.exceptions import TuningWarning
 from kexpfam.features import Basis
@@ -36,6 +36,9 @@ from kexpfam.tuning.criteria import CRITERIA
 from kexpfam.tuning.settings import Hyperparameters, Tuned, Tuning
 
 __all__ = ["TuningProblem", "held_out_loss", "tune"]
+
+# Rows whose base density's second derivatives are kept: this many numbers, and enough rows.
+_MOST_NUMBERS, _FEWEST_ROWS = 1 << 24, 4096
 
 
 class TuningProblem(NamedTuple):
@@ -66,9 +69,26 @@ def held_out_loss(
     moments = noise.moments(basis, train, values["noise_scale"])
     system = noise.system(basis, moments, values["noise_scale"])
     inner, root = whitened(system, basis.penalty_matrix())
-    factor = cho_factor(inner.quadratic + values["penalty"] * jnp.eye(len(inner.linear)))
-    coefficients = unwhitened(root, -cho_solve(factor, inner.linear))
-    return CRITERIA[criterion](basis, coefficients, held_out, draws)
+    solution = _solved(inner.quadratic, values["penalty"], inner.linear)
+    return CRITERIA[criterion](basis, unwhitened(root, -solution), held_out, draws)
+
+
+def _solved(
+    quadratic: Float[Any, "m m"], penalty: Any, linear: Float[Any, " m"]
+) -> Float[Array, " m"]:
+    """(H + λI)⁻¹h, differentiated as the solution of its equation.
+
+    That costs a second solution with the same factor; the derivative of the factor itself costs
+    several products of whole matrices.
+    """
+    matrix = quadratic + penalty * jnp.eye(len(linear))
+    factor = cho_factor(jax.lax.stop_gradient(matrix))
+    return jax.lax.custom_linear_solve(
+        lambda vector: matrix @ vector,
+        linear,
+        lambda _, vector: cho_solve(factor, vector),
+        symmetric=True,
+    )
 
 
 @compiled(static=("criterion",))
@@ -121,14 +141,13 @@ def tune(
     lower, upper = ({k: np.log(getattr(b, k)) for k in theta} for b in bounds)
     with jax.enable_x64(True):
         state = jax.tree.map(np.asarray, optax.adam(1.0).init(theta))
+    batches = _Batches(problem, settings.batch_size)
     salts = generator.integers(1, 2**31, settings.n_steps)
     history: list[dict[str, Any]] = []
     trace = []
     for number in progress.track(range(settings.n_steps), "tuning"):
         noise_scale = {**fixed, **{k: np.exp(v) for k, v in theta.items()}}["noise_scale"]
-        train, held_out = _mini_batches(
-            problem, int(salts[number]), settings.batch_size, float(noise_scale)
-        )
+        train, held_out = batches(int(salts[number]), float(noise_scale))
         theta, state, loss = _step(
             theta, state, fixed, (lower, upper), settings.learning_rate,
             problem.basis, problem.noise, train, held_out, problem.draws, problem.criterion,
@@ -149,35 +168,48 @@ def tune(
     return given.filled(start._replace(**mean)), history
 
 
-def _mini_batches(
-    problem: TuningProblem, salt: int, size: int, noise_scale: float
-) -> tuple[Block, Block]:
-    """Two disjoint mini-batches: rows choose their side anew at every step.
+class _Batches:
+    """Mini-batches for both sides of a step: rows choose their side anew at every step.
 
-    The first is noisy where the noise is drawn; the second never is.
+    Where no noise is drawn, the base density's derivatives are found once for all rows; at most so
+    many rows are used that these fit in memory.
     """
-    numbers = uniform_numbers(problem.sketch.keys, salt)
-    side = numbers < np.median(numbers)
-    size = block_size_for((len(side) + 1) // 2, largest=size)
-    return _batch(problem, side, size, noise_scale), _batch(problem, ~side, size, 0.0)
 
+    def __init__(self, problem: TuningProblem, size: int) -> None:
+        n_rows, n_columns = problem.sketch.rows.shape
+        used = min(n_rows, max(_FEWEST_ROWS, _MOST_NUMBERS // n_columns**2))
+        self._problem = problem
+        self._rows, self._weights, self._keys = (part[:used] for part in problem.sketch[:3])
+        self._size = batch_size_for((used + 1) // 2, size)
+        self._known: Block | None = None
+        if type(problem.noise).copies is Noise.copies:
+            self._known = make_block(
+                self._rows, self._weights, problem.base, problem.covariance, used
+            )
 
-def _batch(
-    problem: TuningProblem, members: Bool[np.ndarray, " k"], size: int, noise_scale: float
-) -> Block:
-    """All members, or `size` of them spread evenly over their total weight."""
-    rows, weights = problem.sketch.rows[members], problem.sketch.weights[members]
-    if len(rows) > size:
-        shares = np.cumsum(weights) / weights.sum()
-        chosen = np.searchsorted(shares, (np.arange(size) + 0.5) / size)
-        rows, weights = rows[chosen], np.ones(size)
-    copies = list(problem.noise.copies(rows, noise_scale))
-    return make_block(
-        np.concatenate([copied for copied, _ in copies]),
-        np.tile(weights / len(copies), len(copies)),
-        problem.base,
-        problem.covariance,
-        size * len(copies),
-        None if copies[0][1] is None else np.concatenate([moved for _, moved in copies]),
-        noise_scale,
-    )
+    def __call__(self, salt: int, noise_scale: float) -> tuple[Block, Block]:
+        """Two disjoint ones. The first is noisy where the noise is drawn; the second never is."""
+        numbers = uniform_numbers(self._keys, salt)
+        side = numbers < np.median(numbers)
+        return self._batch(side, noise_scale), self._batch(~side, 0.0)
+
+    def _batch(self, members: Bool[np.ndarray, " k"], noise_scale: float) -> Block:
+        """All members, or some of them spread evenly over their total weight."""
+        chosen = np.flatnonzero(members)
+        weights = self._weights[chosen]
+        if len(chosen) > self._size:
+            shares = np.cumsum(weights) / weights.sum()
+            places = (np.arange(self._size) + 0.5) / self._size
+            chosen, weights = chosen[np.searchsorted(shares, places)], np.ones(self._size)
+        if self._known is not None:
+            return taken_rows(self._known, chosen, weights, self._size)
+        copies = list(self._problem.noise.copies(self._rows[chosen], noise_scale))
+        return make_block(
+            np.concatenate([copied for copied, _ in copies]),
+            np.tile(weights / len(copies), len(copies)),
+            self._problem.base,
+            self._problem.covariance,
+            self._size * len(copies),
+            None if copies[0][1] is None else np.concatenate([moved for _, moved in copies]),
+            noise_scale,
+        )

@@ -1,0 +1,85 @@
+"""Recordings of the command line for these pages: what the commands really print.
+
+Run from anywhere, with the package installed: ``python docs/record.py``. Every command is run in a
+fresh folder that holds one table in two parts, and ``docs/recordings/NAME.txt`` gets the commands
+with their output. Times and the folder's path are taken out, so that a recording changes only where
+the program does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from sklearn.datasets import load_wine
+
+HERE = Path(__file__).parent / "recordings"
+COMMANDS = ["fit", "score", "sample", "test", "report", "info", "demo", "reproduce"]
+KEPT = ["alcohol", "malic_acid", "ash", "flavanoids", "color_intensity", "proline"]
+
+# One recording after the other; later ones find the files of earlier ones.
+SESSIONS = {
+    "start": [
+        "head -n 3 wine.csv",
+        "kexpfam fit wine.csv -o wine.kexpfam",
+        "kexpfam report wine.kexpfam --data fresh.csv -o wine.html",
+    ],
+    "info": ["kexpfam info wine.kexpfam"],
+    "score": [
+        "kexpfam score wine.kexpfam fresh.csv -o scores.parquet",
+        "kexpfam score wine.kexpfam fresh.csv -o - --quiet | head -n 3",
+    ],
+    "sample": ["kexpfam sample wine.kexpfam -n 2 -o - --quiet"],
+    "test": ["kexpfam test wine.kexpfam fresh.csv"],
+    "family": [
+        "kexpfam fit wine.csv -o family.kexpfam --estimator family --n-components 128 "
+        "--columns alcohol,proline"
+    ],
+    "reproduce": ["kexpfam reproduce --list"],
+    **{f"help_{command}": [f"kexpfam {command} --help"] for command in COMMANDS},
+}
+
+
+def main(names: list[str]) -> None:
+    """Make the recordings; of some names only their files are replaced, but all are run."""
+    unknown = sorted(set(names) - set(SESSIONS))
+    if unknown:
+        sys.exit(f"There is no recording {', '.join(unknown)}; there are {', '.join(SESSIONS)}.")
+    HERE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        table = load_wine(as_frame=True).data[KEPT].sample(frac=1, random_state=0)
+        table[40:].to_csv(Path(folder) / "wine.csv", index=False)
+        table[:40].to_csv(Path(folder) / "fresh.csv", index=False)
+        for name, commands in SESSIONS.items():
+            text = "\n".join(f"$ {command}\n{_output(command, folder)}" for command in commands)
+            if name in names or not names:
+                (HERE / f"{name}.txt").write_text(text, "utf-8")
+                print(name)
+
+
+def _output(command: str, folder: str) -> str:
+    """What a command prints, on either stream, with times and paths taken out."""
+    quiet = {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env={**os.environ, **quiet, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{command!r} ended with {done.returncode}:\n{done.stdout}")
+    text = done.stdout.replace(f"{folder}/", "")
+    text = re.sub(r"\b\d+(\.\d+)? (s|seconds)\b", r"… \2", text)
+    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

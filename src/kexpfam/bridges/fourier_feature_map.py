@@ -1,0 +1,166 @@
+"""`FourierFeatureMap`: the library's random Fourier features as a scikit-learn transformer.
+
+    φ(x) = [a_i cos(w_i·x + b_i), a_i sin(w_i·x + b_i)],     E φ(x)·φ(y) = k((x − y) / length_scale)
+
+so that a linear model on φ is a kernel machine with kernel k. A fitted model's frequencies W, which
+are in standardised units, become w = W / scale with b = −W (center / scale) in the user's.
+
+| symbol | name        | shape  |
+|--------|-------------|--------|
+| w      | frequencies | (q, d) |
+| b      | phases      | (q,)   |
+| a      | amplitudes  | (q,)   |
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kexpfam.choices import resolve
+from kexpfam.data.sketch import row_keys, sketch_rows
+from kexpfam.features import SPECTRA, FourierBasis, FourierFeatures
+from kexpfam.model import evaluate_blocks, evaluate_padded
+from kexpfam.precision import compiled
+
+__all__ = ["FourierFeatureMap"]
+
+
+@compiled
+def _features(basis: FourierBasis, rows: Any) -> Any:
+    return basis.features(rows)
+
+
+class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Random Fourier features of a kernel, with orthogonal frequencies in cosine-sine pairs.
+
+    Parameters
+    ----------
+    n_components : int, default=512
+        Number of features; an odd number is rounded up to the next even one.
+    kernel : {"rbf", "matern", "rational_quadratic"} or object, default="rbf"
+        The kernel, by its spectral law: ``Matern(nu=3.5)``, ``RationalQuadratic(alpha=2)``.
+    length_scale : float or array of shape (n_features,), default=1.0
+        The kernel's length-scale in each column, in the units of the data.
+    random_state : int, RandomState or None, default=None
+        Seed of the frequencies.
+
+    Attributes
+    ----------
+    frequencies_ : ndarray of shape (n_frequencies, n_features)
+        In the units of the data, length-scales included.
+    phases_, amplitudes_ : ndarray of shape (n_frequencies,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kexpfam.bridges import FourierFeatureMap
+    >>> X = np.random.default_rng(0).standard_normal((100, 3))
+    >>> features = FourierFeatureMap(n_components=2048, random_state=0).fit_transform(X)
+    >>> squares = ((X[:, None] - X) ** 2).sum(axis=2)
+    >>> bool(np.abs(features @ features.T - np.exp(-squares / 2)).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: Any = 512,
+        kernel: Any = "rbf",
+        length_scale: Any = 1.0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.length_scale = length_scale
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> FourierFeatureMap:  # noqa: ARG002
+        """Draw the frequencies; of X only the number and the names of its columns matter."""
+        rows = validate_data(self, X, dtype=np.float64)
+        if not isinstance(self.n_components, (int, np.integer)) or self.n_components < 1:
+            raise ValueError(
+                f"n_components must be a positive whole number; got {self.n_components!r}."
+            )
+        length_scale = self._checked_length_scale(rows.shape[1])
+        seed = check_random_state(self.random_state).randint(2**31, size=4)
+        one = rows[:1]
+        basis = FourierFeatures().build(
+            int(self.n_components),
+            sketch_rows(one, np.ones(1), row_keys(one, seed=0), size=1),
+            resolve("kernel", self.kernel, SPECTRA),
+            np.random.default_rng(seed),
+        )
+        return self._settle(basis.rescaled(length_scale))
+
+    @classmethod
+    def from_model(cls, model: Any) -> FourierFeatureMap:
+        """The features of a fitted model: its f is ``transform(X) @ model.coefficients_``.
+
+        Fitting the result again, or a clone of it, draws other frequencies with the model's kernel,
+        length-scales and number of features.
+
+        Parameters
+        ----------
+        model : KernelExponentialFamily
+            Fitted, with ``basis="fourier"``.
+        """
+        check_is_fitted(model)
+        density = getattr(model, "density_", None)
+        basis = getattr(density, "basis", None)
+        if density is None or not isinstance(basis, FourierBasis):
+            kind = type(model if basis is None else basis).__name__
+            raise TypeError(
+                "Expected a fitted KernelExponentialFamily with basis='fourier', whose functions "
+                f"are waves in the units of the data; got {kind}."
+            )
+        units = density.standardizer
+        made = cls(
+            n_components=basis.n_features,
+            kernel=model.kernel,
+            length_scale=model.length_scale_ * units.scale,
+            random_state=model.random_state,
+        )
+        made.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            made.feature_names_in_ = model.feature_names_in_
+        turns = basis.phases - basis.frequencies @ (units.center / units.scale)
+        frequencies = basis.frequencies / units.scale
+        return made._settle(FourierBasis(frequencies, turns, basis.amplitudes, basis.paired))
+
+    def _settle(self, basis: FourierBasis) -> FourierFeatureMap:
+        self._basis = basis
+        self.frequencies_, self.phases_ = basis.frequencies, basis.phases
+        self.amplitudes_ = basis.amplitudes
+        self._n_features_out = basis.n_features
+        return self
+
+    def transform(self, X: Any) -> Float[np.ndarray, "n m"]:
+        """φ at each row of X: all cosines, then all sines."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+
+        def of_block(block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b m"]:
+            return evaluate_padded(lambda padded: _features(self._basis, padded), block)
+
+        return evaluate_blocks(of_block, rows)
+
+    def _checked_length_scale(self, n_columns: int) -> Float[np.ndarray, " d"]:
+        try:
+            scales = np.asarray(self.length_scale, float)
+        except (TypeError, ValueError):
+            scales = np.array(np.nan)
+        fits = scales.shape in {(), (1,), (n_columns,)}
+        if not (fits and np.isfinite(scales).all() and (scales > 0).all()):
+            raise ValueError(
+                f"length_scale must be a positive number, or {n_columns} of them, one per column; "
+                f"got {self.length_scale!r}."
+            )
+        return np.broadcast_to(scales, (n_columns,)).copy()

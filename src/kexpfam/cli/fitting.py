@@ -1,0 +1,134 @@
+"""`kexpfam fit`: settings from options, a fit, a model file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import typer
+
+import kexpfam
+from kexpfam.cli.inputs import STANDARD, opened, split_names
+from kexpfam.cli.models import column_names, described, ready
+from kexpfam.cli.outputs import check_output, naming
+from kexpfam.cli.terminal import Terminal
+
+__all__ = ["Source", "Target", "fit_model"]
+
+_ESTIMATORS: dict[str, Any] = {
+    "diffusion": kexpfam.KernelDiffusion,
+    "family": kexpfam.KernelExponentialFamily,
+}
+
+
+class Source(NamedTuple):
+    """Where rows come from."""
+
+    files: Sequence[str]
+    columns: str | None
+    exclude: str | None
+    weights: str | None
+
+
+class Target(NamedTuple):
+    """Where the model goes."""
+
+    output: str
+    force: bool
+    checkpoint: Path | None
+
+
+def fit_model(
+    source: Source, target: Target, estimator: str, given: Mapping[str, Any], terminal: Terminal
+) -> None:
+    """Fit, save, and say what came out. `given` are the options that the user gave."""
+    model = _ESTIMATORS[estimator](**_settings(estimator, given), verbose=terminal.lively)
+    options = _fit_options(target, terminal)
+    if target.output == STANDARD:
+        raise typer.BadParameter("A model is no text: give -o the name of a file.")
+    output = Path(target.output)
+    check_output(output, target.force)
+    with opened(
+        source.files,
+        terminal,
+        columns=split_names(source.columns),
+        exclude=split_names(source.exclude),
+        weights=source.weights,
+    ) as data:
+        ready()
+        start = time.perf_counter()
+        model.fit(data.for_fit(), sample_weight=source.weights, **options)
+        seconds = time.perf_counter() - start
+    model.set_params(verbose=False)
+    with naming(output):
+        model.save(output)
+    description = described(model)
+    record = {"output": str(output), "seconds": seconds, **description}
+    names = column_names(model)
+    lines = [
+        f"{description['kind']} of {len(names)} columns, fitted in {seconds:.1f} s. "
+        f"Health: {description['health']['in_words']}.",
+        f"Model: {output}",
+    ]
+    terminal.done(record, lines)
+
+
+def _fit_options(target: Target, terminal: Terminal) -> dict[str, Any]:
+    if target.checkpoint is None:
+        return {}
+    if not target.checkpoint.exists():
+        check_output(target.checkpoint, force=True)
+    path = target.checkpoint
+    terminal.when_interrupted = lambda: (
+        f"The same command goes on from {path}." if path.exists() else f"{path} was not begun yet."
+    )
+    return {"checkpoint": target.checkpoint}
+
+
+def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """An estimator's parameters from the options that were given."""
+    settings = {name: value for name, value in given.items() if value is not None}
+    foreign = sorted(set(settings) - set(_ESTIMATORS[estimator]().get_params()))
+    if foreign:
+        option = "--" + _OPTIONS.get(foreign[0], foreign[0].replace("_", "-"))
+        other = "family" if estimator == "diffusion" else "diffusion"
+        raise typer.BadParameter(
+            f"{option} is a setting of --estimator {other}, not of {estimator}."
+        )
+    for name in ("noise", "marginals"):
+        if settings.get(name) == "none":
+            settings[name] = None
+    for name, several in (
+        ("noise_scale", False),
+        ("penalty", False),
+        ("length_scale", True),
+        ("noise_range", True),
+    ):
+        if name in settings:
+            settings[name] = _numbers(name, settings[name], several)
+    return settings
+
+
+# Options that are called otherwise than the parameter.
+_OPTIONS = {"n_levels": "levels", "random_state": "seed", "standardize": "no-standardize"}
+_WORDS = {"tuned", "auto"}
+
+
+def _numbers(name: str, text: str, several: bool) -> Any:
+    """A word, a number, or several with commas between them."""
+    if text in _WORDS:
+        return text
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or (len(numbers) > 1 and not several):
+        expected = "a number, or numbers with commas between them" if several else "a number"
+        option = name.replace("_", "-")
+        raise typer.BadParameter(f"--{option} must be {expected}; got {text!r}.")
+    if name == "noise_range":
+        return tuple(numbers)
+    return numbers[0] if len(numbers) == 1 else np.array(numbers)

@@ -1,0 +1,140 @@
+"""Models from and to files, and what is worth knowing of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+import numpy as np
+
+import kexpfam
+from kexpfam.cli.inputs import is_data
+from kexpfam.cli.terminal import Terminal
+
+__all__ = ["column_names", "described", "loaded", "ready", "shown"]
+
+# Above it, importance weights have tails too heavy for an error bar (Vehtari et al. 2024).
+_HEAVY_TAIL = 0.7
+
+
+def ready() -> None:
+    """Keep what is compiled for the next command, unless the user has JAX's own setting."""
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        with contextlib.suppress(OSError):
+            kexpfam.keep_compilations()
+
+
+def loaded(path: str, terminal: Terminal) -> Any:
+    """The model in a file."""
+    if is_data(path):
+        raise ValueError(
+            f"{path} is a name for data; expected a model file, as `kexpfam fit -o` writes it."
+        )
+    with terminal.working("loading"):
+        ready()
+        return kexpfam.load(path)
+
+
+def column_names(model: Any) -> list[str]:
+    """Names of the columns; x0, x1, … where a model was fitted to a plain array."""
+    if hasattr(model, "feature_names_in_"):
+        return [str(name) for name in model.feature_names_in_]
+    return [f"x{number}" for number in range(model.n_features_in_)]
+
+
+def described(model: Any) -> dict[str, Any]:
+    """Kind, columns, settings, what was fitted, and its health."""
+    settings = model.get_params(deep=False)
+    settings.pop("verbose")
+    diffusion = isinstance(model, kexpfam.KernelDiffusion)
+    fitted, health = _of_diffusion(model) if diffusion else _of_family(model)
+    return {
+        "kind": type(model).__name__,
+        "columns": column_names(model),
+        "named": hasattr(model, "feature_names_in_"),
+        "settings": settings,
+        "fitted": fitted,
+        "health": health,
+    }
+
+
+def _of_family(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    base_alone = not np.isfinite(model.penalty_)
+    fitted = {
+        "rows": model.weight_,
+        "functions": len(model.coefficients_),
+        "length_scale": dict(zip(column_names(model), model.length_scale_, strict=True)),
+        "noise_scale": model.noise_scale_,
+        "penalty": model.penalty_,
+        "log_normalizer": model.log_normalizer_,
+    }
+    notes = []
+    if base_alone:
+        notes.append("nothing beat the base density, which is the model")
+    if model.pareto_shape_ > _HEAVY_TAIL:
+        notes.append("the normalising constant cannot be relied upon")
+    health = {
+        "base_alone": base_alone,
+        "log_normalizer_error": model.log_normalizer_error_,
+        "effective_sample_size": model.effective_sample_size_,
+        "pareto_shape": model.pareto_shape_,
+        "in_words": "; ".join(notes) or "good",
+    }
+    return fitted, health
+
+
+def _of_diffusion(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    base_alone = model.n_steps_ == 0
+    fitted = {
+        "marginals": model.marginals_,
+        "noise_scales": model.noise_scales_,
+        "penalties": model.penalties_,
+        "base_components": model.base_search_.n_components,
+        "flow_steps": model.n_steps_,
+    }
+    spread = [
+        name
+        for name, gap in zip(column_names(model), model.tie_gaps_, strict=True)
+        if gap > 0
+    ]  # fmt: skip
+    notes = []
+    if base_alone:
+        notes.append("no tilt was worth it: the base density is the model, and its flow exact")
+    if spread:
+        notes.append(f"tied values were spread in {', '.join(spread)}")
+    health = {
+        "base_alone": base_alone,
+        "held_out_losses": model.losses_,
+        "tied_columns": spread,
+        "in_words": "; ".join(notes) or "good",
+    }
+    return fitted, health
+
+
+def shown(description: dict[str, Any]) -> list[str]:
+    """A description as lines."""
+    columns = description["columns"]
+    lines = [f"{description['kind']} of {len(columns)} columns: {_short(columns)}"]
+    for part in ("settings", "fitted", "health", "versions"):
+        if part in description:
+            lines.append(f"{part}")
+            lines += [
+                f"  {name.replace('_', ' '):<22} {_short(value)}"
+                for name, value in description[part].items()
+            ]
+    return lines
+
+
+def _short(value: Any) -> str:
+    """A value in a few words."""
+    if isinstance(value, dict):
+        return _short([f"{name} {_short(one)}" for name, one in value.items()])
+    if isinstance(value, (list, tuple, np.ndarray)):
+        more = f", … ({len(value)})" if len(value) > 12 else ""
+        return ", ".join(_short(one) for one in value[:12]) + more or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "none" if value is None else str(value)

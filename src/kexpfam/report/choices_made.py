@@ -1,0 +1,122 @@
+"""What was chosen on held-out rows while fitting: noise levels, or the tuning's path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kexpfam.report.charts import line_chart
+from kexpfam.report.evidence import Evidence
+from kexpfam.report.markup import Html, element, joined, number, table
+from kexpfam.report.section import Section
+
+__all__ = ["choices_section"]
+
+
+def choices_section(evidence: Evidence) -> Section | None:
+    """The levels of a `KernelDiffusion`, or the tuning of a `KernelExponentialFamily`."""
+    if hasattr(evidence.model, "noise_scales_"):
+        return _levels(evidence.model)
+    if hasattr(evidence.model, "tuning_history_"):
+        return _tuning(evidence)
+    return None
+
+
+def _levels(model: Any) -> Section:
+    scales, penalties, losses = model.noise_scales_, model.penalties_, model.losses_
+    rows = [
+        [str(place + 1), number(scale), number(penalty, 3), number(loss, 3)]
+        for place, (scale, penalty, loss) in enumerate(zip(scales, penalties, losses, strict=True))
+    ]
+    alone = int(np.isinf(penalties).sum())
+    words = (
+        f"The model has {len(scales)} noise levels, each with a ridge penalty of its own. Losses "
+        "are those of denoising on held-out rows, relative to the base density: below zero the "
+        "features help. "
+    )
+    words += (
+        f"At {alone} of {len(scales)} levels nothing beat the base density, and the penalty is "
+        "infinite."
+        if alone
+        else "They helped at every level."
+    )
+    picture = element(
+        "figure",
+        line_chart(
+            scales,
+            losses,
+            f"Held-out loss relative to the base density at {len(scales)} noise levels, from "
+            f"{number(losses.min(), 3)} to {number(losses.max(), 3)}",
+            ("noise scale, in deviations of whitened rows", "loss relative to base"),
+            log_x=True,
+            dots=True,
+        ),
+        element("figcaption", "Held-out loss of each level; zero is the base density."),
+    )
+    heads = ["Level", "Noise scale", "Penalty", "Loss relative to base"]
+    body = joined(
+        [
+            element("p", words),
+            picture,
+            table("Noise levels, their penalties and held-out losses", heads, rows),
+        ]
+    )
+    data = {"noise_scales": scales, "penalties": penalties, "losses": losses}
+    return Section("choices", "What was chosen at each noise level", body, data)
+
+
+def _tuning(evidence: Evidence) -> Section:
+    model: Any = evidence.model
+    history = model.tuning_history_
+    chosen = [
+        ["Penalty", number(model.penalty_, 3)],
+        ["Noise scale", number(model.noise_scale_, 3)],
+        *(
+            [f"Length-scale of {name}", number(scale, 3)]
+            for name, scale in zip(evidence.names, model.length_scale_, strict=True)
+        ),
+    ]
+    words = (
+        "Nothing beat the base density on held-out rows, so it is the model: the penalty is "
+        "infinite."
+        if np.isinf(model.penalty_)
+        else "Scales are in standard deviations of each column."
+    )
+    body = joined(
+        [
+            element("p", words),
+            _path(history),
+            table("What was chosen", ["Setting", "Value"], chosen),
+        ]
+    )
+    data = {
+        "steps": [record["step"] for record in history],
+        "losses": np.array([record["loss"] for record in history]),
+        "penalty": float(model.penalty_),
+        "noise_scale": float(model.noise_scale_),
+        "length_scale": np.asarray(model.length_scale_),
+    }
+    return Section("choices", "What tuning chose", body, data)
+
+
+def _path(history: list[dict[str, Any]]) -> Html:
+    steps = np.array([record["step"] for record in history], dtype=float)
+    losses = np.array([record["loss"] for record in history], dtype=float)
+    if np.isfinite(losses).sum() < 2:
+        return element("p", "No gradient steps were taken.")
+    last = losses[np.isfinite(losses)][-1]
+    return element(
+        "figure",
+        line_chart(
+            steps,
+            losses,
+            f"Held-out loss over {len(steps)} tuning steps, ending at {number(last, 3)}",
+            ("tuning step", "loss relative to base"),
+        ),
+        element(
+            "figcaption",
+            "Loss on held-out mini-batches, relative to the base density: it is noisy, because "
+            "every step sees other rows.",
+        ),
+    )

@@ -1,0 +1,248 @@
+"""What a report rests on: a model, rows to judge it by, and draws of it.
+
+| given              | the model                          | the rows that judge it              |
+|--------------------|------------------------------------|-------------------------------------|
+| rows               | `KernelDiffusion`, fitted to a part| the other part                      |
+| rows, unfitted one | fitted to a part                   | the other part                      |
+| rows, fitted one   | as it is                           | all of them, or a sample            |
+| a fitted one       | as it is                           | none                                |
+
+| name        | shape  | meaning                                                       |
+|-------------|--------|---------------------------------------------------------------|
+| rows        | (n, d) | judged; none where only a model is given                      |
+| log_density | (n,)   | the model's, at the judged rows                               |
+| gradients   | (n, d) | ∇log p there                                                  |
+| errors      | (n,)   | numerical errors of the log densities, where the model has them |
+| training    | (t, d) | at most some thousand rows that the model was fitted to       |
+| draws       | (k, d) | of the model                                                  |
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
+from kexpfam.exceptions import FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning
+from kexpfam.progress import Progress
+from kexpfam.report.split import KeptRows, RowTable, open_table
+from kexpfam.sampling import Chains
+
+__all__ = ["Evidence", "gather"]
+
+_MOST_JUDGED = 5000
+# Peers are fitted anew for every fold of these rows, which costs more.
+_MOST_JUDGED_WITHOUT_TRAINING = 2000
+_MOST_TRAINING = 20_000
+_N_DRAWS = 2000
+_LEAST_ROWS = 20
+_OURS = (FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A model with rows and draws, everything evaluated."""
+
+    model: Any
+    names: tuple[str, ...]
+    seed: int
+    fitted_here: bool
+    copies_apart: bool
+    n_rows: int
+    n_training: int
+    judged: KeptRows
+    log_density: Float[np.ndarray, " n"]
+    gradients: Float[np.ndarray, "n d"]
+    errors: Float[np.ndarray, " n"] | None
+    training: Float[np.ndarray, "t d"]
+    training_log_density: Float[np.ndarray, " t"]
+    draws: Float[np.ndarray, "k d"]
+    draw_log_density: Float[np.ndarray, " k"]
+    chains: Chains | None
+    complaints: tuple[str, ...]
+
+    @property
+    def rows(self) -> Float[np.ndarray, "n d"]:
+        """The judged rows."""
+        return self.judged.rows
+
+    @property
+    def kind(self) -> str:
+        """What the judged rows are called."""
+        return "held-out row" if self.fitted_here else "given row"
+
+
+def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evidence:
+    """Fit where that is to be done, and evaluate the model at rows and draws."""
+    seed = _seed(random_state)
+    if data is None and model is None:
+        raise ValueError("Expected data, a fitted model or both; got neither.")
+    fitted = model is not None and _is_fitted(model)
+    if data is None and not fitted:
+        raise ValueError(
+            f"Expected data to fit {type(model).__name__} to, or a fitted model; got an unfitted "
+            "one alone."
+        )
+    table = None if data is None else open_table(data, seed, progress)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if fitted:
+            evidence = _of_fitted(model, table, seed)
+        else:
+            assert table is not None
+            evidence = _of_split(KernelDiffusion() if model is None else model, table, seed)
+    complaints = _complaints(caught)
+    return Evidence(
+        **evidence,
+        seed=seed,
+        fitted_here=not fitted,
+        copies_apart=table is not None and table.keying.by_place,
+        complaints=complaints,
+    )
+
+
+def _seed(random_state: Any) -> int:
+    """A number itself, so that the page can say it; one drawn from anything else."""
+    if isinstance(random_state, (int, np.integer)):
+        check_random_state(random_state)
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31))
+
+
+def _is_fitted(model: Any) -> bool:
+    missing = [name for name in ("score_samples", "gradient", "sample") if not hasattr(model, name)]
+    if missing:
+        raise ValueError(
+            f"Expected a density estimator of kexpfam as model; {type(model).__name__} has no "
+            f"{' or '.join(missing)}."
+        )
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _of_split(model: Any, table: RowTable, seed: int) -> dict[str, Any]:
+    if table.n_rows < _LEAST_ROWS:
+        raise ValueError(
+            f"Expected at least {_LEAST_ROWS} rows, to fit a model to a part of them and judge it "
+            f"by the others; got {table.n_rows}. Give more rows, or a fitted model."
+        )
+    judged = table.judged(_MOST_JUDGED)
+    if len(judged.rows) < 2:
+        raise ValueError(
+            f"Expected some rows to hold out; the split of {table.n_rows} rows left "
+            f"{len(judged.rows)} of them. Give more rows, or try another random_state."
+        )
+    model = clone(model)
+    if model.get_params().get("random_state", seed) is None:
+        model.set_params(random_state=seed)
+    model.fit(table.training(_MOST_JUDGED))
+    if table.named:
+        model.feature_names_in_ = np.asarray(table.names, dtype=object)
+    training = table.training_sample(_MOST_JUDGED, _MOST_TRAINING)
+    return {
+        "model": model,
+        "names": table.names,
+        "n_rows": table.n_rows,
+        "n_training": table.n_rows - len(judged.rows),
+        **_evaluated(model, judged, training, seed),
+    }
+
+
+def _of_fitted(model: Any, table: RowTable | None, seed: int) -> dict[str, Any]:
+    known = getattr(model, "feature_names_in_", None)
+    n_columns = model.n_features_in_
+    empty = KeptRows(
+        np.empty((0, n_columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
+    )
+    judged, names, n_rows = empty, known, 0
+    if table is not None:
+        names, n_rows = (table.names if known is None else known), table.n_rows
+        order = _order(table, None if known is None else [str(name) for name in known], n_columns)
+        kept = table.judged(_MOST_JUDGED_WITHOUT_TRAINING, share=1.0)
+        judged = kept._replace(rows=kept.rows[:, order])
+    if names is None:
+        names = [f"x{j}" for j in range(n_columns)]
+    return {
+        "model": model,
+        "names": tuple(map(str, names)),
+        "n_rows": n_rows,
+        "n_training": 0,
+        **_evaluated(model, judged, empty.rows, seed),
+    }
+
+
+def _order(table: RowTable, known: list[str] | None, n_columns: int) -> list[int]:
+    """Where the model's columns stand in the table."""
+    if len(table.names) != n_columns:
+        raise ValueError(
+            f"Expected {n_columns} columns, as the model was fitted to; got {len(table.names)}."
+        )
+    if known is None or not table.named:
+        return list(range(n_columns))
+    if set(known) != set(table.names):
+        strangers = sorted(set(table.names) - set(known))
+        raise ValueError(
+            f"Expected the columns that the model was fitted to; it does not know {strangers[:5]}. "
+            "Rename them, or give the rows as a plain array in the model's order."
+        )
+    return [table.names.index(name) for name in known]
+
+
+def _evaluated(
+    model: Any, judged: KeptRows, training: Float[np.ndarray, "t d"], seed: int
+) -> dict[str, Any]:
+    # The columns were matched by name already, and plain arrays would earn a warning each time.
+    model = copy.copy(model)
+    vars(model).pop("feature_names_in_", None)
+    chains = None
+    if isinstance(model, KernelExponentialFamily):
+        chains = model.sample_chains(_N_DRAWS, seed)
+        draws = chains.rows(_N_DRAWS)
+    else:
+        draws = model.sample(_N_DRAWS, random_state=seed)
+    logs, errors = _log_density(model, judged.rows)
+    # The sample is large for the peers; a mean is known well from fewer rows.
+    training_logs, _ = _log_density(model, training[:_MOST_JUDGED_WITHOUT_TRAINING])
+    return {
+        "judged": judged,
+        "log_density": logs,
+        "errors": errors,
+        "gradients": model.gradient(judged.rows) if len(judged.rows) else judged.rows,
+        "training": training,
+        "training_log_density": training_logs,
+        "draws": draws,
+        "draw_log_density": _log_density(model, draws)[0],
+        "chains": chains,
+    }
+
+
+def _log_density(
+    model: Any, rows: Float[np.ndarray, "n d"]
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"] | None]:
+    if not len(rows):
+        return np.empty(0), None
+    if isinstance(model, KernelDiffusion):
+        logs, errors = model.score_samples(rows, return_error=True)
+        return logs, errors
+    return model.score_samples(rows), None
+
+
+def _complaints(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Our warnings in words, once each; the others go where they were going."""
+    ours = [one for one in caught if issubclass(one.category, _OURS)]
+    for one in caught:
+        if one not in ours:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return tuple(dict.fromkeys(str(one.message) for one in ours))

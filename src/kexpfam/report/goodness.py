@@ -1,0 +1,125 @@
+"""The kernel Stein test of the judged rows, and its result in words.
+
+Rows and gradients are divided by the columns' deviations first, because the test's kernel treats
+all columns alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base import BASES, UniformBase
+from kexpfam.choices import resolve
+from kexpfam.goodness_of_fit import SteinResult, stein_test
+from kexpfam.report.charts import histogram_chart
+from kexpfam.report.evidence import Evidence
+from kexpfam.report.markup import count, element, joined, number
+from kexpfam.report.section import Finding, Section
+
+__all__ = ["goodness_section"]
+
+# The cost grows with the square of the rows.
+_MOST_ROWS = 1500
+_BINS = 30
+
+
+def goodness_section(evidence: Evidence) -> Section | None:
+    """Whether the judged rows look like rows of the model; None without such rows."""
+    if not len(evidence.rows):
+        return None
+    title = "Whether the rows look like draws of it"
+    try:
+        result = _tested(evidence)
+    except ValueError as error:
+        body = joined(
+            [element("p", "The kernel Stein test could not be run."), element("p", str(error))]
+        )
+        finding = Finding("Stein test", "not run", "see below")
+        return Section("goodness", title, body, {"problem": str(error)}, finding)
+    n_rows = min(len(evidence.rows), _MOST_ROWS)
+    words = _in_words(result.p_value, count(n_rows, evidence.kind))
+    heights, edges = np.histogram(result.null_draws, _BINS)
+    label = (
+        f"Histogram of {len(result.null_draws)} draws of the statistic under the model, from "
+        f"{number(edges[0])} to {number(edges[-1])}; the statistic is {number(result.statistic)}."
+    )
+    body = joined(
+        [
+            element("p", words),
+            element(
+                "figure",
+                histogram_chart(
+                    edges, heights.astype(float), None, label, mark=float(result.statistic)
+                ),
+                element(
+                    "figcaption",
+                    f"The statistic n·KSD² = {number(result.statistic)} (line), and what it would "
+                    f"be for rows of the model ({len(result.null_draws)} draws of the bootstrap).",
+                ),
+                class_="small",
+            ),
+            element(
+                "p",
+                "The test compares ∇log p with the rows and needs no normalising constant. With "
+                "few rows or many columns it misses small faults; with very many rows it finds "
+                "faults that do not matter.",
+                class_="note",
+            ),
+        ]
+    )
+    data = {
+        "statistic": result.statistic,
+        "p_value": result.p_value,
+        "width": result.width,
+        "n_rows": n_rows,
+        "words": words,
+    }
+    brief = "no difference found" if result.p_value > 0.05 else "rows and model differ"
+    finding = Finding(
+        "Stein test", f"p = {number(result.p_value, 2)}", brief, result.p_value > 0.05
+    )
+    return Section("goodness", title, body, data, finding)
+
+
+def _tested(evidence: Evidence) -> SteinResult:
+    impossible = int((~np.isfinite(evidence.log_density)).sum())
+    if impossible:
+        raise ValueError(
+            f"The density at {count(impossible, 'row')} is zero or could not be found: no test is "
+            "needed to tell these from rows of the model."
+        )
+    if isinstance(resolve("base", getattr(evidence.model, "base", "mixture"), BASES), UniformBase):
+        raise ValueError(
+            "It needs a density that is smooth everywhere, and one with a uniform base ends at the "
+            "edge of a box."
+        )
+    rows, gradients = evidence.rows[:_MOST_ROWS], evidence.gradients[:_MOST_ROWS]
+    scale = rows.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+
+    def standardized_gradient(_: Any) -> Float[np.ndarray, "n d"]:
+        return gradients * scale
+
+    centred = (rows - rows.mean(axis=0)) / scale
+    return stein_test(standardized_gradient, centred, random_state=evidence.seed)
+
+
+def _in_words(p_value: float, rows: str) -> str:
+    shown = number(p_value, 2)
+    if p_value <= 0.01:
+        return (
+            f"The kernel Stein test tells the {rows} from rows of the model (p = {shown}): "
+            "something about them is not in the model."
+        )
+    if p_value <= 0.05:
+        return (
+            f"There is some sign that the {rows} are not rows of the model (kernel Stein test, "
+            f"p = {shown}); chance alone would give such a sign once in {round(1 / p_value)} times."
+        )
+    return (
+        f"The kernel Stein test finds no difference between the {rows} and rows of the model "
+        f"(p = {shown}). That is no proof that there is none."
+    )

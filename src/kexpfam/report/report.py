@@ -1,0 +1,152 @@
+"""The report: evidence is gathered, every section makes its part, and a page holds them.
+
+rows, model → evidence → sections → page
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kexpfam.progress import Progress
+from kexpfam.report.choices_made import choices_section
+from kexpfam.report.evidence import Evidence, gather
+from kexpfam.report.goodness import goodness_section
+from kexpfam.report.health import health_section
+from kexpfam.report.likelihood import likelihood_section
+from kexpfam.report.marginals import marginals_section
+from kexpfam.report.markup import count
+from kexpfam.report.page import page
+from kexpfam.report.pairs import pairs_section
+from kexpfam.report.reproduction import reproduction_section
+from kexpfam.report.section import Section
+from kexpfam.report.unusual import unusual_section
+from kexpfam.writing import whole_file
+
+__all__ = ["Report", "make_report", "write_report"]
+
+_SECTIONS = (
+    likelihood_section,
+    goodness_section,
+    health_section,
+    pairs_section,
+    marginals_section,
+    unusual_section,
+    choices_section,
+    reproduction_section,
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A judged model.
+
+    Attributes
+    ----------
+    title : str
+    model : estimator
+        Fitted: the one that was given, or the one that was fitted for the report.
+    sections : mapping of str to Section
+        Each with a title, HTML, and the same as plain data.
+    html : str
+        The whole page.
+    """
+
+    title: str
+    model: Any
+    sections: Mapping[str, Section]
+    html: str
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page: a whole file, or none."""
+        with whole_file(path) as part:
+            part.write_text(self.html, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def make_report(
+    *,
+    data: Any = None,
+    model: Any = None,
+    random_state: Any = 0,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Judge a model and describe it on a page.
+
+    Parameters
+    ----------
+    data : array, data frame, path or stream, optional
+        Rows, as `fit` takes them (not of a Dask cluster). With no model or an unfitted one, three
+        quarters of them (or all but about 5000) fit it and the others judge it. With a fitted
+        model all of them judge it, or a sample of about 2000. Without rows the page shows draws
+        and settings.
+    model : KernelDiffusion or KernelExponentialFamily, optional
+        Fitted or not; `KernelDiffusion` by default.
+    random_state : int, RandomState or None, default=0
+        Seed of the split, the draws and the bootstrap, and of a model that has none.
+    title : str, optional
+    progress : Progress, optional
+        Shows bars; none by default.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from kexpfam import KernelDiffusion
+    >>> from kexpfam.datasets import make_density
+    >>> from kexpfam.report import make_report
+    >>> X = make_density("ring").sample(200, random_state=0)
+    >>> report = make_report(data=X, model=KernelDiffusion(n_components=16, n_levels=4))
+    >>> list(report.sections)[:3]
+    ['likelihood', 'goodness', 'health']
+    """
+    progress = Progress() if progress is None else progress
+    evidence = gather(data, model, random_state, progress)
+    made = [make(evidence) for make in progress.track(_SECTIONS, "report")]
+    sections = {section.anchor: section for section in made if section is not None}
+    title = f"{type(evidence.model).__name__} report" if title is None else title
+    picture = sections["pairs"].data
+    html = page(title, _lead(evidence), list(sections.values()), picture)
+    return Report(title, evidence.model, sections, html)
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    *,
+    data: Any = None,
+    model: Any = None,
+    random_state: Any = 0,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Make a report and write its page to a file; parameters as in `make_report`."""
+    report = make_report(
+        data=data, model=model, random_state=random_state, title=title, progress=progress
+    )
+    report.write(path)
+    return report
+
+
+def _lead(evidence: Evidence) -> str:
+    name = type(evidence.model).__name__
+    columns = count(len(evidence.names), "column")
+    if evidence.fitted_here:
+        copies = ", row by row" if evidence.copies_apart else ", copies of a row together"
+        return (
+            f"{name} fitted to {count(evidence.n_training, 'row')} of {columns} and judged by "
+            f"{count(len(evidence.rows), 'held-out row')}, chosen at random{copies}."
+        )
+    if not len(evidence.rows):
+        return f"A fitted {name} of {columns}; no rows were given to judge it by."
+    sampled = f", a sample of {count(evidence.n_rows, 'row')}"
+    return (
+        f"A fitted {name} of {columns}, judged by {count(len(evidence.rows), 'given row')}"
+        f"{sampled if len(evidence.rows) < evidence.n_rows else ''}."
+    )

@@ -1,0 +1,44 @@
+"""One part of a report: a heading, what stands under it, and the same as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kexpfam.report.markup import Html, element
+
+__all__ = ["Finding", "Section"]
+
+
+class Finding(NamedTuple):
+    """A figure for the head of the page: what it is, its value, and a few words on it."""
+
+    name: str
+    value: str
+    words: str
+    good: bool | None = None
+
+
+class Section(NamedTuple):
+    """A part of the page.
+
+    `data` is plain: text, numbers, arrays, and lists and mappings of them. `finding` is what the
+    head of the page says of it.
+    """
+
+    anchor: str
+    title: str
+    body: Html
+    data: Mapping[str, Any]
+    finding: Finding | None = None
+
+    def html(self) -> Html:
+        """The section with its heading."""
+        heading = f"{self.anchor}-heading"
+        return element(
+            "section",
+            element("h2", self.title, id=heading),
+            self.body,
+            id=self.anchor,
+            aria_labelledby=heading,
+        )

@@ -1,0 +1,101 @@
+"""The rows that the model expects least.
+
+Beside its log density a row has the share of draws whose log density is lower still: how unusual it
+would be for a row of the model. The value whose change would raise the log density fastest, per
+deviation of its column, is marked: argmax_j |∂log p/∂x_j| · s_j.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from kexpfam.report.evidence import Evidence
+from kexpfam.report.markup import Html, count, element, joined, number
+from kexpfam.report.section import Section
+
+__all__ = ["most_unusual", "unusual_section"]
+
+_SHOWN = 20
+
+
+def most_unusual(log_density: Float[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
+    """Places of the lowest log densities, lowest first."""
+    return np.argsort(log_density, kind="stable")[:_SHOWN]
+
+
+def unusual_section(evidence: Evidence) -> Section | None:
+    """A table of them that can be sorted; None without rows."""
+    if not len(evidence.rows):
+        return None
+    places = most_unusual(evidence.log_density)
+    lower = np.sort(evidence.draw_log_density)
+    shares = np.searchsorted(lower, evidence.log_density[places]) / len(lower)
+    pulls = np.abs(evidence.gradients[places]) * evidence.rows.std(axis=0)
+    culprits = np.where(np.isfinite(pulls), pulls, -1.0).argmax(axis=1)
+    kind = evidence.kind
+    body = joined(
+        [
+            element(
+                "p",
+                f"The {len(places)} of {count(len(evidence.rows), kind)} to which the model gives "
+                "the lowest log density. Row numbers count from 0 in the table as it was given; "
+                "press one to see the row in the pair plot. The share is that of the model’s draws "
+                "with a lower log density still. In bold: the value whose change would raise the "
+                "log density fastest.",
+            ),
+            _table(evidence, places, shares, culprits),
+        ]
+    )
+    data = {
+        "numbers": evidence.judged.numbers[places],
+        "log_density": evidence.log_density[places],
+        "share_of_draws_below": shares,
+        "values": evidence.rows[places],
+        "columns": list(evidence.names),
+        "marked": culprits,
+    }
+    return Section("unusual", "The most unusual rows", body, data)
+
+
+def _two_decimals(log: float) -> str:
+    return f"{log:.2f}".replace("-", "−") if np.isfinite(log) else number(log)
+
+
+def _table(
+    evidence: Evidence,
+    places: Int[np.ndarray, " k"],
+    shares: Float[np.ndarray, " k"],
+    culprits: Int[np.ndarray, " k"],
+) -> Html:
+    names = ["Row", "Log density", "Share of draws below", *evidence.names]
+    heads = [
+        element("th", element("button", name, type="button"), scope="col", aria_sort="none")
+        for name in names
+    ]
+    rows = []
+    for place, share, culprit in zip(places, shares, culprits, strict=True):
+        row, log = evidence.judged.numbers[place], evidence.log_density[place]
+        button = element(
+            "button", row, type="button", class_="pick", aria_label=f"Show row {row} in the plot"
+        )
+        cells = [
+            element("th", button, scope="row", data_value=row),
+            element("td", _two_decimals(log), data_value=float(log)),
+            element("td", f"{100 * share:.2f} %", data_value=float(share)),
+        ]
+        for column, value in enumerate(evidence.rows[place]):
+            text = number(value, 5)
+            shown = element("strong", text) if column == culprit else text
+            cells.append(element("td", shown, data_value=float(value)))
+        rows.append(element("tr", *cells))
+    caption = "Rows with the lowest log density; press a heading to sort by it"
+    whole = element(
+        "table",
+        element("caption", caption),
+        element("thead", element("tr", *heads)),
+        element("tbody", *rows),
+        class_="numbers sortable",
+        id="unusual-table",
+    )
+    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
