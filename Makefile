@@ -3,7 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format docs linkcheck experiments bench clean
+.PHONY: install demo test lint format docs linkcheck experiments bench clean
+
+install: .venv/installed
 
 demo: .venv/installed
 	$(BIN)/kexpfam demo

@@ -1,9 +1,9 @@
 """Recordings of the command line for these pages: what the commands really print.
 
-Run from anywhere, with the package installed: ``python docs/record.py``. Every command is run in a
-fresh folder that holds one table in two parts, and ``docs/recordings/NAME.txt`` gets the commands
-with their output. Times and the folder's path are taken out, so that a recording changes only where
-the program does.
+Run from anywhere, with make and Python: ``python docs/record.py``. Every command is run in a fresh
+clone of the last commit, beside which lies one table in two parts, and ``docs/recordings/NAME.txt``
+gets the commands with their output. Times and the folder's path are taken out, so that a recording
+changes only where the program does.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ KEPT = ["alcohol", "malic_acid", "ash", "flavanoids", "color_intensity", "prolin
 # One recording after the other; later ones find the files of earlier ones.
 SESSIONS = {
     "start": [
+        "make install",
         "head -n 3 wine.csv",
-        "kexpfam fit wine.csv -o wine.kexpfam",
-        "kexpfam report wine.kexpfam --data fresh.csv -o wine.html",
+        ".venv/bin/kexpfam report wine.csv -o wine.html",
+        ".venv/bin/kexpfam fit wine.csv -o wine.kexpfam",
     ],
+    "report": ["kexpfam report wine.kexpfam --data fresh.csv -o fresh.html"],
     "info": ["kexpfam info wine.kexpfam"],
     "score": [
         "kexpfam score wine.kexpfam fresh.csv -o scores.parquet",
@@ -50,7 +52,9 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"There is no recording {', '.join(unknown)}; there are {', '.join(SESSIONS)}.")
     HERE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as parent:
+        folder = f"{parent}/kexpfam"
+        subprocess.run(["git", "clone", "--quiet", str(HERE.parents[1]), folder], check=True)
         table = load_wine(as_frame=True).data[KEPT].sample(frac=1, random_state=0)
         table[40:].to_csv(Path(folder) / "wine.csv", index=False)
         table[:40].to_csv(Path(folder) / "fresh.csv", index=False)
@@ -64,7 +68,7 @@ def main(names: list[str]) -> None:
 def _output(command: str, folder: str) -> str:
     """What a command prints, on either stream, with times and paths taken out."""
     quiet = {"COLUMNS": "88", "NO_COLOR": "1", "TERM": "dumb"}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{folder}/.venv/bin{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,

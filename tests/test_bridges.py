@@ -370,8 +370,8 @@ def test_features_of_other_models_are_refused(diffusion, rows):
         ({"length_scale": [1.0, 2.0, 3.0]}, "or 2 of them, one per column"),
         ({"length_scale": -1.0}, "must be a positive number"),
         ({"length_scale": "tuned"}, "must be a positive number"),
-        ({"n_components": 0}, "positive whole number"),
-        ({"kernel": "linear"}, "kernel must be one of"),
+        ({"n_components": 0}, "whole number ≥ 1"),
+        ({"kernel": "linear"}, "kernel must be 'rbf'"),
     ],
 )
 def test_the_feature_map_says_what_it_expects(rows, options, message):

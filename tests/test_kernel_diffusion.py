@@ -79,9 +79,9 @@ def test_the_users_jax_setting_is_left_alone(fitted, two_clusters):
     [
         ({"marginals": "log"}, "'gaussianize', 'yeo_johnson' or None"),
         ({"noise_range": (1.0, 0.1)}, "0 < low < high"),
-        ({"n_components": 0}, "n_components must be a whole number ≥ 1"),
+        ({"n_components": 0}, "n_components must be 'auto' or a whole number ≥ 1"),
         ({"n_levels": 1.5}, "n_levels"),
-        ({"tolerance": 0.0}, "tolerance must be positive"),
+        ({"tolerance": 0.0}, "tolerance must be a positive number"),
         ({"features": "dense"}, "features must be 'auto'"),
         ({"noise_range": "wide"}, "noise_range must be 'auto' or two numbers"),
     ],
@@ -104,5 +104,5 @@ def test_data_that_cannot_be_fitted_is_refused(fitted, two_clusters):
         fitted.gradient(two_clusters, noise_scale=100.0)
     with pytest.raises(ValueError, match="'flow' or 'sde'"):
         fitted.sample(3, method="mala")
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="n_samples must be a whole number ≥ 1"):
         fitted.sample(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,9 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES or name in _MODULES:
         return import_module(f"kexpfam.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'kexpfam' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'kexpfam' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     globals()[name] = value = getattr(import_module(f"kexpfam.{_HOME_OF[name]}"), name)
     return value
 

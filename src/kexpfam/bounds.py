@@ -34,9 +34,11 @@ from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logsumexp
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import draw_defensively
-from kexpfam.choices import resolve
+from kexpfam.choices import checked_name, positive_number, resolve, whole
+from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, SectionBasis, Spectrum
 from kexpfam.features.sections import all_functions
 from kexpfam.precision import compiled
@@ -45,14 +47,30 @@ __all__ = ["FourierBound", "WassersteinTerms", "fourier_error_bound", "wasserste
 
 
 class FourierBound(NamedTuple):
-    """A bound on the mean squared difference to the exact solution, and its four terms."""
+    """What `fourier_error_bound` gives.
+
+    Attributes
+    ----------
+    bound : float
+        On the mean squared difference to the exact solution.
+    terms : ndarray of shape (4,)
+        Its four terms.
+    """
 
     bound: float
     terms: Float[np.ndarray, " four"]
 
 
 class WassersteinTerms(NamedTuple):
-    """√E|ε|² and √J, the two terms of the Wasserstein bound."""
+    """What `wasserstein_terms` gives: the two terms of the bound.
+
+    Attributes
+    ----------
+    noise : float
+        √E|ε|².
+    fisher : float
+        √J.
+    """
 
     noise: float
     fisher: float
@@ -75,23 +93,28 @@ def fourier_error_bound(
 
     Parameters
     ----------
-    X : array of shape (n, d)
+    X : array or data frame of shape (n_samples, n_features)
         The rows of the fit. An (nd, nd) system is solved: some hundreds of rows.
     n_components : int
         m.
     penalty : float
         λ.
-    length_scale : float or array of shape (d,)
-    kernel : {"rbf", "matern", "rational_quadratic"} or object
-    base_gradient : array of shape (n, d), optional
+    length_scale : float or array of shape (n_features,), default=1.0
+    kernel : {"rbf", "matern", "rational_quadratic"} or object, default="rbf"
+    base_gradient : array of shape (n_samples, n_features), optional
         ∇log q0 at the rows; none for a flat base density.
-    form : {"proved", "paper"}
+    form : {"proved", "paper"}, default="proved"
         With the constants that the proof yields, or as printed in the paper.
-    failure_probability : float
+    failure_probability : float, default=0.05
         δ of the paper's form.
-    n_draws : int
+    n_draws : int, default=4096
         Frequencies for the means D₁ and D₂.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    FourierBound
+        The bound, and the four terms that it is the sum of.
 
     Examples
     --------
@@ -104,13 +127,11 @@ def fourier_error_bound(
     >>> round(few / many, 6)
     4.0
     """
-    if form not in ("proved", "paper"):
-        raise ValueError(f"form must be 'proved' or 'paper'; got {form!r}.")
-    if not (penalty > 0 and n_components >= 1):
-        raise ValueError(
-            f"A bound needs penalty > 0 and n_components ≥ 1; got {penalty} and {n_components}."
-        )
-    rows = check_array(X, dtype=np.float64)
+    checked_name("form", form, ("proved", "paper"))
+    penalty = positive_number("penalty", penalty)
+    n_components = whole("n_components", n_components)
+    refuse_what_is_no_table(X)
+    rows = check_array(X, dtype=np.float64, input_name="X")
     n_rows, n_columns = rows.shape
     slopes = np.zeros_like(rows) if base_gradient is None else np.asarray(base_gradient, float)
     scales = np.broadcast_to(np.asarray(length_scale, float), (n_columns,)).copy()
@@ -194,15 +215,38 @@ def wasserstein_terms(
     ----------
     model : KernelExponentialFamily
         Fitted.
-    X : array of shape (n, d)
+    X : array or data frame of shape (n_samples, n_features)
         Rows that stand for the truth; best ones that were not fitted.
     noise_scale : float, optional
         σ, in standardised units; the model's own by default.
-    n_draws : int
+    n_draws : int, default=4096
         Draws of the base density, and of noisy rows.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    WassersteinTerms
+        The noise's term and that of the Fisher divergence.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily
+    >>> from kexpfam.bounds import wasserstein_terms
+    >>> from kexpfam.datasets import make_density
+    >>> X = make_density("banana").sample(200, random_state=0)
+    >>> settings = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0}
+    >>> model = KernelExponentialFamily(n_components=32, random_state=0, **settings).fit(X)
+    >>> round(wasserstein_terms(model, X, random_state=0).noise, 4)
+    0.1414
     """
-    rows = model.density_.standardizer.forward(check_array(X, dtype=np.float64))
+    check_is_fitted(model)
+    if not hasattr(model, "noise_scale_"):
+        raise TypeError(
+            "model must be a fitted KernelExponentialFamily, which has one noise scale; got an "
+            f"object of type {type(model).__name__}."
+        )
+    refuse_what_is_no_table(X)
+    rows = model.density_.standardizer.forward(check_array(X, dtype=np.float64, input_name="X"))
     scale = model.noise_scale_ if noise_scale is None else noise_scale
     if not scale > 0:
         raise ValueError(

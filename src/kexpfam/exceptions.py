@@ -13,7 +13,7 @@ __all__ = [
 
 
 class SingularSystemError(ValueError):
-    """The linear system (H + λR) β = −h has no trustworthy solution."""
+    """The linear system for the coefficients, (H + λR) β = −h, has no trustworthy solution."""
 
 
 class ModelFileError(ValueError):

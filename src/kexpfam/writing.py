@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     target = target.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, "There is no such folder to write to", str(target.parent)
+        )
     handle, name = tempfile.mkstemp(f".part{target.suffix}", f".{target.stem}.", target.parent)
     os.close(handle)
     part = Path(name)

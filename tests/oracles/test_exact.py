@@ -215,7 +215,7 @@ def test_the_bounds_kernel_terms_against_fourier_means(two_clusters):
 def test_bad_input_to_the_bounds(two_clusters):
     with pytest.raises(ValueError, match="'proved' or 'paper'"):
         fourier_error_bound(two_clusters[:5], 10, penalty=1.0, form="hoped")
-    with pytest.raises(ValueError, match="penalty > 0"):
+    with pytest.raises(ValueError, match="penalty must be a positive number"):
         fourier_error_bound(two_clusters[:5], 10, penalty=0.0)
 
 

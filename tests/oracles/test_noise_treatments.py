@@ -133,5 +133,5 @@ def test_the_noise_scale_can_be_tuned_where_noise_is_drawn(
 
 
 def test_too_few_draws_are_refused(case):
-    with pytest.raises(ValueError, match="n_draws must be at least 1; got 0"):
+    with pytest.raises(ValueError, match="n_draws must be a whole number ≥ 1; got 0"):
         MonteCarloNoise(n_draws=0).settled_for(case[0])

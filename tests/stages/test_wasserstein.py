@@ -169,7 +169,7 @@ def with_value(value):
         (ROWS, ROWS[:, 0], {}, "Expected 2D array"),
         (ROWS, ROWS, {"order": 3}, "order must be 1 or 2; got 3"),
         (ROWS, ROWS, {"method": "fast"}, "'sliced'.*got 'fast'"),
-        (ROWS, ROWS, {"method": "sliced", "n_projections": 0}, "at least 1; got 0"),
+        (ROWS, ROWS, {"method": "sliced", "n_projections": 0}, "whole number ≥ 1; got 0"),
         (ROWS, ROWS, {"X_weight": np.ones(29)}, r"X_weight must have shape \(30,\)"),
         (ROWS, ROWS, {"Y_weight": np.zeros(30)}, "Y_weight must be finite and not negative"),
         (ROWS, ROWS, {"Y_weight": -np.ones(30)}, "Y_weight must be finite and not negative"),

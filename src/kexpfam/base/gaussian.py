@@ -18,7 +18,18 @@ __all__ = ["GaussianBase"]
 
 @dataclass(frozen=True)
 class GaussianBase:
-    """A Gaussian with the rows' moments; `regularization` is added to its variances."""
+    """A Gaussian with the rows' moments.
+
+    Parameters
+    ----------
+    regularization : float, default=1e-6
+        Added to its variances, in standardised units.
+
+    Examples
+    --------
+    >>> from kexpfam import GaussianBase, KernelExponentialFamily
+    >>> model = KernelExponentialFamily(base=GaussianBase(regularization=1e-4))
+    """
 
     regularization: float = 1e-6
 

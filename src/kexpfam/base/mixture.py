@@ -19,6 +19,7 @@ A single Gaussian is the mixture of one component.
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
 from kexpfam.base.density import require_rows
+from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch, repeated_rows
 
 __all__ = ["GaussianMixtureDensity", "MixtureBase"]
@@ -135,15 +137,26 @@ class MixtureBase:
 
     Parameters
     ----------
-    n_components : int or None
+    n_components : int or None, default=None
         The largest number of components; the Bayesian fit empties those it does not need.
         None takes one per 20 rows, up to ten.
-    regularization : float
+    regularization : float, default=1e-6
         Added to the diagonal of every covariance, in standardised units.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, MixtureBase
+    >>> model = KernelExponentialFamily(base=MixtureBase(n_components=5))
     """
 
     n_components: int | None = None
     regularization: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if self.n_components is not None:
+            whole("n_components", self.n_components, otherwise="None")
+        if not (isinstance(self.regularization, numbers.Real) and self.regularization >= 0):
+            raise ValueError(f"regularization must be a number ≥ 0; got {self.regularization!r}.")
 
     def fit(self, sketch: Sketch, generator: np.random.Generator) -> GaussianMixtureDensity:
         """Fit to the sketch, rows repeated in proportion to their weights."""

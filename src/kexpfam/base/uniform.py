@@ -55,7 +55,18 @@ class BoxDensity:
 
 @dataclass(frozen=True)
 class UniformBase:
-    """The uniform density on the training rows' box, widened by `margin` on each side."""
+    """The uniform density on the training rows' box.
+
+    Parameters
+    ----------
+    margin : float, default=0.0
+        By how much the box is widened on each side, as a share of its width.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, UniformBase
+    >>> model = KernelExponentialFamily(base=UniformBase(margin=0.05))
+    """
 
     margin: float = 0.0
 

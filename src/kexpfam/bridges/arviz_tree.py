@@ -19,7 +19,7 @@ def as_arviz(model: Any, n_samples: int = 1000, random_state: Any = None, **opti
         Fitted. Columns have the names of the data frame it was fitted to, if it was one.
     n_samples : int, default=1000
         Draws wanted from all chains together.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None, default=None
     **options
         As in `KernelExponentialFamily.sample_chains`.
 

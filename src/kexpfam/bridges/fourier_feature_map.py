@@ -22,8 +22,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kexpfam.choices import resolve
+from kexpfam.choices import resolve, whole
 from kexpfam.data.sketch import row_keys, sketch_rows
+from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, FourierBasis, FourierFeatures
 from kexpfam.model import evaluate_blocks, evaluate_padded
 from kexpfam.precision import compiled
@@ -83,19 +84,27 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> FourierFeatureMap:  # noqa: ARG002
-        """Draw the frequencies; of X only the number and the names of its columns matter."""
+        """Draw the frequencies; of X only the number and the names of its columns matter.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        refuse_what_is_no_table(X)
         rows = validate_data(self, X, dtype=np.float64)
-        if not isinstance(self.n_components, (int, np.integer)) or self.n_components < 1:
-            raise ValueError(
-                f"n_components must be a positive whole number; got {self.n_components!r}."
-            )
+        n_components = whole("n_components", self.n_components)
         length_scale = self._checked_length_scale(rows.shape[1])
         seed = check_random_state(self.random_state).randint(2**31, size=4)
         one = rows[:1]
         basis = FourierFeatures().build(
-            int(self.n_components),
+            n_components,
             sketch_rows(one, np.ones(1), row_keys(one, seed=0), size=1),
-            resolve("kernel", self.kernel, SPECTRA),
+            resolve("kernel", self.kernel, SPECTRA, "an object like Matern(nu=3.5)", "multipliers"),
             np.random.default_rng(seed),
         )
         return self._settle(basis.rescaled(length_scale))
@@ -111,6 +120,11 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         ----------
         model : KernelExponentialFamily
             Fitted, with ``basis="fourier"``.
+
+        Returns
+        -------
+        FourierFeatureMap
+            Fitted.
         """
         check_is_fitted(model)
         density = getattr(model, "density_", None)
@@ -143,8 +157,18 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self
 
     def transform(self, X: Any) -> Float[np.ndarray, "n m"]:
-        """φ at each row of X: all cosines, then all sines."""
+        """φ at each row of X: all cosines, then all sines.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
         check_is_fitted(self)
+        refuse_what_is_no_table(X)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
 
         def of_block(block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b m"]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from kexpfam.base import BoxDensity
 from kexpfam.bridges.log_density import fresh_constants, jax_log_density
+from kexpfam.choices import whole
 
 __all__ = ["as_numpyro"]
 
@@ -35,7 +36,7 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
     n_draws : int, default=4096
         Rows drawn now, from which `sample` picks with replacement. Ask the model itself for draws
         of its far tails.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of these rows.
 
     Returns
@@ -61,11 +62,10 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
     >>> prior.event_shape, prior.sample(jax.random.key(0), (3,)).shape
     ((2,), (3, 2))
     """
-    if not isinstance(n_draws, (int, np.integer)) or n_draws < 1:
-        raise ValueError(f"n_draws must be a whole number ≥ 1; got {n_draws!r}.")
+    n_draws = whole("n_draws", n_draws)
     family = _distribution_class()
     log_density = jax_log_density(model)
-    return family(log_density, model.sample(int(n_draws), random_state=random_state), _box(model))
+    return family(log_density, model.sample(n_draws, random_state=random_state), _box(model))
 
 
 def _box(model: Any) -> tuple[np.ndarray, np.ndarray] | None:

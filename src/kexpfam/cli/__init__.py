@@ -38,7 +38,10 @@ def _usage_line(error: Any) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "kexpfam"
     text = " ".join(error.format_message().split()).removeprefix("Invalid value: ")
-    return f"Error: {text} See: {command} --help"
+    # Some of Typer's sentences name the kind of error first and end without a full stop.
+    text = text.replace(": Value error, ", ": ")
+    end = "" if text.endswith((".", "?", "!")) else "."
+    return f"Error: {text}{end} See: {command} --help"
 
 
 def _terminated(*_: Any) -> None:

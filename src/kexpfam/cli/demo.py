@@ -14,6 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from kexpfam.choices import nearest
 from kexpfam.cli.models import ready
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.terminal import Terminal
@@ -44,7 +45,9 @@ class _Line(NamedTuple):
 def run_demo(name: str, n_rows: int, seed: int, output: Path, terminal: Terminal) -> None:
     """Fit, print the table, draw the figure and say where it is."""
     if name not in DENSITIES:
-        raise typer.BadParameter(f"{name!r} is not one of: {', '.join(DENSITIES)}.")
+        raise typer.BadParameter(
+            f"{name!r} is not one of: {', '.join(DENSITIES)}.{nearest(name, DENSITIES)}"
+        )
     check_output(output, force=True)
     ready()
     # The table is for people: beside JSON it goes where remarks go.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from kexpfam.choices import nearest
 from kexpfam.cli.models import ready
 from kexpfam.cli.terminal import Terminal
 from kexpfam.experiments import EXPERIMENTS, PAPER, Options, reproduce, write_page
@@ -31,8 +32,13 @@ def run_experiments(
     name: str | None, runs: int | None, quick: bool, output: Path | None, terminal: Terminal
 ) -> None:
     """Run one experiment, or all of the paper's, and print the tables."""
+    if name is None:
+        raise typer.BadParameter(f"Name one of {', '.join(EXPERIMENTS)}, or 'all'.")
     if name != "all" and name not in EXPERIMENTS:
-        raise typer.BadParameter(f"{name!r} is not 'all' or one of: {', '.join(EXPERIMENTS)}.")
+        raise typer.BadParameter(
+            f"{name!r} is not 'all' or one of: {', '.join(EXPERIMENTS)}."
+            f"{nearest(name, EXPERIMENTS)}"
+        )
     folder = output or Path("experiments/results") / ("quick" if quick else "")
     tables = {}
     terminal.when_interrupted = lambda: "The same command goes on where it stopped."

@@ -37,7 +37,7 @@ __all__ = [
     "taken_rows",
 ]
 
-_SMALLEST = 64
+_SMALLEST, _FEW = 64, 512
 LARGEST_BLOCK = 2048
 NOT_FINITE = (
     "The base density's derivatives are not finite at some training rows. Expected a base "
@@ -76,10 +76,10 @@ def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
 def batch_size_for(n_rows: int, largest: int) -> int:
     """A size that leaves out at most a fifth of the rows, one of four in every doubling.
 
-    A handful of rows is padded instead.
+    A few hundred rows are padded instead: it is compiling that takes time there.
     """
-    if n_rows <= _SMALLEST:
-        return _SMALLEST
+    if n_rows < _FEW:
+        return block_size_for(n_rows, largest)
     quarter = 1 << (min(n_rows, largest).bit_length() - 3)
     return min(n_rows, largest) // quarter * quarter
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.choices import nearest
 from kexpfam.data.rows import CHUNK_ROWS, Chunk, LocalRows, make_chunk
 from kexpfam.progress import Progress
 
@@ -147,16 +148,32 @@ def _opened(source: Any) -> _Array | _Table:
         return _Table(source, "the dataset")
     path = Path(source)
     kind = FORMATS.get(path.suffix.lower())
+    if not path.exists():
+        where = "" if path.is_absolute() else f" in {Path.cwd()}"
+        raise FileNotFoundError(f"{path} does not exist{where}.{_nearest_file(path)}")
+    if kind is None and path.is_dir():
+        raise ValueError(
+            f"{path} is a folder. Give its files, for instance "
+            f"sorted(pathlib.Path({str(path)!r}).glob('*.parquet'))."
+        )
     if kind is None:
         raise ValueError(
             f"{path} is of no kind that can be read. Expected a name ending in one of "
-            f"{', '.join(FORMATS)}."
+            f"{', '.join(FORMATS)}. Convert it first, or give fit a data frame."
         )
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty. Leave it out, or write it again.")
     return _Array(path) if kind == "npy" else _Table.from_path(path, kind)
+
+
+def _nearest_file(path: Path) -> str:
+    """A question whether another file of the folder was meant."""
+    if any(mark in path.name for mark in "*?["):
+        return f" Patterns are not followed here: give sorted(glob.glob({str(path)!r}))."
+    try:
+        return nearest(path.name, [one.name for one in path.parent.iterdir()])
+    except OSError:
+        return ""
 
 
 class _Array:
@@ -244,6 +261,7 @@ class _Table:
             raise ValueError(
                 f"{self.label} has no column {missing[0]!r}. Its columns are "
                 f"{', '.join(self.names[:10])}{'…' if len(self.names) > 10 else ''}."
+                f"{nearest(missing[0], self.names)}"
             )
         self._refuse_text(wanted)
         try:
@@ -267,6 +285,11 @@ class _Table:
         for name in names:
             kind = self._dataset.schema.field(name).type
             if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+                if types.is_null(kind):
+                    raise ValueError(
+                        f"{self.label}: column {name!r} holds no values at all. Drop or fill it; "
+                        "if all columns are empty, write the file again."
+                    )
                 raise ValueError(
                     f"{self.label}: column {name!r} is of type {kind}, not of numbers. Select the "
                     "columns that are, or convert it."

@@ -15,6 +15,7 @@ import numpy as np
 
 from kexpfam.data.files import refuse_unusable
 from kexpfam.data.rows import ArrayRows
+from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.progress import Progress
 
 __all__ = ["spooled"]
@@ -25,9 +26,17 @@ def spooled(blocks: Iterable[Any], progress: Progress) -> ArrayRows:
     with tempfile.TemporaryFile(prefix="kexpfam-") as file:
         n_rows, n_columns = 0, 0
         for number, block in enumerate(blocks):
-            rows, weights = block if isinstance(block, tuple) else (block, None)
-            rows = np.asarray(rows, float)
             label = f"Block {number}"
+            if isinstance(block, tuple) and len(block) != 2:
+                raise ValueError(
+                    f"{label} is a tuple of {len(block)}. Expected rows, or a pair (rows, weights)."
+                )
+            rows, weights = block if isinstance(block, tuple) else (block, None)
+            refuse_what_is_no_table(rows, label)
+            try:
+                rows = np.asarray(rows, float)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{label} holds more than numbers: {error}.") from error
             if rows.ndim != 2 or (n_columns and rows.shape[1] != n_columns):
                 raise ValueError(
                     f"{label} has the shape {rows.shape}. Expected two dimensions"

@@ -28,9 +28,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from kexpfam.base import BoxDensity, GaussianMixtureDensity
+from kexpfam.choices import checked_name, whole
+from kexpfam.data.tables import refuse_what_is_no_table
 
 __all__ = ["DENSITIES", "KnownDensity", "make_density"]
 
@@ -41,11 +43,26 @@ _LOG_2PI = float(np.log(2 * np.pi))
 class KnownDensity(Protocol):
     """A density whose truth is known."""
 
-    def sample(self, n_samples: int, random_state: Any = None) -> np.ndarray: ...
+    def sample(self, n_samples: int, random_state: Any = None) -> np.ndarray:
+        """Independent rows; `random_state` is an int, RandomState, Generator or None."""
+        ...
 
-    def log_density(self, X: np.ndarray) -> np.ndarray: ...
+    def log_density(self, X: Any) -> np.ndarray:
+        """log p at each row of X."""
+        ...
 
-    def gradient(self, X: np.ndarray) -> np.ndarray: ...
+    def gradient(self, X: Any) -> np.ndarray:
+        """∇log p at each row of X."""
+        ...
+
+
+def _rows(X: Any) -> Float[np.ndarray, "n 2"]:
+    """Rows of two columns; what is not finite may pass."""
+    refuse_what_is_no_table(X)
+    rows = check_array(X, dtype=np.float64, ensure_all_finite=False, input_name="X")
+    if rows.shape[1] != 2:
+        raise ValueError(f"X must have two columns, as this density has; got {rows.shape[1]}.")
+    return rows
 
 
 def _generator(random_state: Any) -> np.random.Generator:
@@ -61,12 +78,15 @@ class GaussianMixture:
     mixture: GaussianMixtureDensity
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
+        n_samples = whole("n_samples", n_samples, least=0)
         return self.mixture.sample(n_samples, _generator(random_state))
 
-    def log_density(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
+        X = _rows(X)
         return self.mixture.log_density(X)
 
-    def gradient(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
+    def gradient(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        X = _rows(X)
         return self.mixture.gradient(X)
 
 
@@ -77,15 +97,18 @@ class Uniforms:
     boxes: tuple[BoxDensity, ...]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
+        n_samples = whole("n_samples", n_samples, least=0)
         generator = _generator(random_state)
         draws = np.stack([box.sample(n_samples, generator) for box in self.boxes])
         return draws[generator.integers(len(self.boxes), size=n_samples), np.arange(n_samples)]
 
-    def log_density(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
+        X = _rows(X)
         logs = [box.log_density(X) for box in self.boxes]
         return np.maximum.reduce(logs) - np.log(len(self.boxes))
 
-    def gradient(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
+    def gradient(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        X = _rows(X)
         return np.zeros_like(X)
 
 
@@ -98,17 +121,20 @@ class Cosine:
     rate: float = 2.0
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
+        n_samples = whole("n_samples", n_samples, least=0)
         generator = _generator(random_state)
         first = generator.uniform(-self.half_width, self.half_width, n_samples)
         second = generator.normal(self.height * np.cos(self.rate * first), 1)
         return np.column_stack([first, second])
 
-    def log_density(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
+        X = _rows(X)
         shift = X[:, 1] - self.height * np.cos(self.rate * X[:, 0])
         inside = -(shift**2 + _LOG_2PI) / 2 - np.log(2 * self.half_width)
         return np.where(np.abs(X[:, 0]) <= self.half_width, inside, -np.inf)
 
-    def gradient(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
+    def gradient(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        X = _rows(X)
         shift = X[:, 1] - self.height * np.cos(self.rate * X[:, 0])
         slope = -self.height * self.rate * np.sin(self.rate * X[:, 0])
         inside = np.abs(X[:, :1]) <= self.half_width
@@ -120,15 +146,18 @@ class Funnel:
     """A Gaussian whose variance shrinks along the first column."""
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
+        n_samples = whole("n_samples", n_samples, least=0)
         generator = _generator(random_state)
         first = generator.standard_normal(n_samples)
         return np.column_stack([first, generator.normal(0, np.exp(-first / 2))])
 
-    def log_density(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
+        X = _rows(X)
         first, second = X.T
         return -(first**2 + second**2 * np.exp(first) - first) / 2 - _LOG_2PI
 
-    def gradient(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
+    def gradient(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        X = _rows(X)
         first, second = X.T
         growth = np.exp(first)
         return np.column_stack([(1 - second**2 * growth) / 2 - first, -second * growth])
@@ -141,15 +170,18 @@ class Banana:
     bend: float = 1.0
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
+        n_samples = whole("n_samples", n_samples, least=0)
         generator = _generator(random_state)
         first = generator.standard_normal(n_samples)
         return np.column_stack([first, generator.normal(self.bend * (first**2 - 1), 1)])
 
-    def log_density(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
+        X = _rows(X)
         shift = X[:, 1] - self.bend * (X[:, 0] ** 2 - 1)
         return -(X[:, 0] ** 2 + shift**2) / 2 - _LOG_2PI
 
-    def gradient(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
+    def gradient(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        X = _rows(X)
         shift = X[:, 1] - self.bend * (X[:, 0] ** 2 - 1)
         return np.column_stack([-X[:, 0] + 2 * self.bend * X[:, 0] * shift, -shift])
 
@@ -166,6 +198,7 @@ class Rings:
         return np.asarray(self.radii) / np.sum(self.radii)
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
+        n_samples = whole("n_samples", n_samples, least=0)
         generator = _generator(random_state)
         centers = generator.choice(self.radii, n_samples, p=self.weights)
         radius = generator.normal(centers, self.deviation)
@@ -181,12 +214,14 @@ class Rings:
         logs = np.log(np.tile(self.weights, 2)) - shifts**2 / 2
         return logs - np.log(self.deviation) - _LOG_2PI / 2, -shifts / self.deviation
 
-    def log_density(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
+        X = _rows(X)
         radius = np.hypot(*X.T)
         with np.errstate(divide="ignore"):
             return logsumexp(self._terms(radius)[0], axis=1) - _LOG_2PI - np.log(radius)
 
-    def gradient(self, X: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 2"]:
+    def gradient(self, X: Any) -> Float[np.ndarray, "n 2"]:
+        X = _rows(X)
         radius = np.hypot(*X.T)
         logs, slopes = self._terms(radius)
         shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
@@ -233,6 +268,18 @@ _OTHERS: dict[str, KnownDensity] = {
 def make_density(name: str) -> KnownDensity:
     """A two-dimensional density with known truth, by name.
 
+    Parameters
+    ----------
+    name : str
+        One of the paper's, whose names are the keys of `DENSITIES` ("gaussian_mixture", "uniform",
+        "mixture_of_uniforms", "cosine", "funnel", "banana", "ring", "mixture_of_rings"), or
+        "checkerboard".
+
+    Returns
+    -------
+    KnownDensity
+        With ``sample(n_samples, random_state=None)``, ``log_density(X)`` and ``gradient(X)``.
+
     Examples
     --------
     >>> from kexpfam.datasets import make_density
@@ -242,6 +289,4 @@ def make_density(name: str) -> KnownDensity:
     ((1000, 2), (1000,), (1000, 2))
     """
     known = {**DENSITIES, **_OTHERS}
-    if name not in known:
-        raise ValueError(f"name must be one of {sorted(known)}; got {name!r}.")
-    return known[name]
+    return known[checked_name("name", name, sorted(known))]

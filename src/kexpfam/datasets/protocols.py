@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from kexpfam.choices import seeded
+
 __all__ = ["Split", "deduplicated", "deep_kexpfam", "maf", "maf_40_columns"]
 
 # The limits of Papamakarios et al.: the mark of a failed reconstruction is −999.
@@ -74,7 +76,7 @@ def deduplicated(
     | split       | first 10 % test, next 10 % validation, the rest training         |
     | units       | z-scores by the training rows                                    |
     """
-    generator = np.random.default_rng(random_state)
+    generator = seeded(random_state)
     rows = _dequantised(np.unique(rows, axis=0), 0.5, generator)
     rows = generator.permutation(rows)
     tenth = len(rows) // 10
@@ -104,7 +106,7 @@ def deep_kexpfam(
     L. K. Wenliang, D. J. Sutherland, H. Strathmann, A. Gretton, "Learning deep kernels for
     exponential family densities", ICML 2019.
     """
-    generator = np.random.default_rng(random_state)
+    generator = seeded(random_state)
     rows = generator.permutation(_dequantised(rows, 1.0, generator))
     names = tuple(f"component {j}" for j in range(len(feature_names)))
     return _mapped(_last_tenths(rows), names, "deep_kexpfam", *_whitening(rows))

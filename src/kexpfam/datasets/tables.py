@@ -33,6 +33,7 @@ from typing import Any, overload
 import numpy as np
 from jaxtyping import Float, Int
 
+from kexpfam.choices import checked_name
 from kexpfam.datasets import protocols
 from kexpfam.datasets.protocols import Split
 from kexpfam.datasets.sources import FOLDER_VARIABLE, Source, check_sha256, in_folder, obtain
@@ -100,12 +101,12 @@ def load_wine_quality(
 
     Parameters
     ----------
-    colour : {'red', 'white'}
-    protocol : {None, 'deduplicated', 'deep_kexpfam'}
+    colour : {'red', 'white'}, default='red'
+    protocol : {None, 'deduplicated', 'deep_kexpfam'}, default=None
         None gives the table. 'deduplicated' drops copies of rows before splitting;
         'deep_kexpfam' keeps them, as the literature does (see `kexpfam.datasets.protocols`).
-    random_state : int or numpy.random.Generator, default=0
-        For the noise and the order of a protocol, by `numpy.random.default_rng`.
+    random_state : int, Generator or None, default=0
+        Seed of the noise and the order of a protocol.
 
     Returns
     -------
@@ -119,8 +120,8 @@ def load_wine_quality(
     ((1089, 11), (135, 11), (135, 11))
     """
     splitters = {"deduplicated": protocols.deduplicated, "deep_kexpfam": protocols.deep_kexpfam}
-    _require("colour", colour, WINE_DIGESTS)
-    _require("protocol", protocol, (None, *splitters))
+    checked_name("colour", colour, WINE_DIGESTS)
+    checked_name("protocol", protocol, (None, *splitters))
     name = f"wine/winequality-{colour}.csv"
     table = obtain(Source(name, "186/wine+quality.zip", partial(_read_wine, colour=colour)))
     if protocol is None:
@@ -141,7 +142,7 @@ def load_miniboone(*, protocol: str | None = None) -> Table | Split:
 
     Parameters
     ----------
-    protocol : {None, 'maf', 'maf_40_columns'}
+    protocol : {None, 'maf', 'maf_40_columns'}, default=None
         None gives the complete table, or the 40-column part where ``KEXPFAM_DATA`` holds only
         that (the description says which). 'maf' is the benchmark of Papamakarios et al. and
         needs the complete table; 'maf_40_columns' splits the part as it says itself. Their
@@ -158,7 +159,7 @@ def load_miniboone(*, protocol: str | None = None) -> Table | Split:
     >>> events.train.shape, events.validation.shape, events.test.shape  # doctest: +SKIP
     ((29556, 43), (3284, 43), (3648, 43))
     """
-    _require("protocol", protocol, (None, "maf", "maf_40_columns"))
+    checked_name("protocol", protocol, (None, "maf", "maf_40_columns"))
     events = Source(
         "miniboone/MiniBooNE_PID.txt", "199/miniboone+particle+identification.zip", _read_events
     )
@@ -249,8 +250,3 @@ def _read_part(path: Path) -> tuple[Table, Int[np.ndarray, " n"]]:
         ),
     )
     return table, part
-
-
-def _require(parameter: str, value: Any, allowed: Any) -> None:
-    if value not in list(allowed):
-        raise ValueError(f"{parameter} must be one of {list(allowed)}; got {value!r}.")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.reading import read_rows
+from kexpfam.exceptions import SingularSystemError
 from kexpfam.progress import Progress
 
 __all__ = ["NO_ROWS_LEFT", "SUMS_LEFT_OUT", "AdditiveRows"]
@@ -52,6 +53,10 @@ class AdditiveRows:
         ----------
         X, sample_weight : as in `fit`
         y : ignored
+
+        Returns
+        -------
+        self
         """
         try:
             check_is_fitted(self)
@@ -68,9 +73,16 @@ class AdditiveRows:
         Parameters
         ----------
         X, sample_weight : as in `fit`
+
+        Returns
+        -------
+        self
         """
         check_is_fitted(self)
-        return self._add(X, sample_weight, -1.0)
+        try:
+            return self._add(X, sample_weight, -1.0)
+        except SingularSystemError as error:
+            raise SingularSystemError(f"{NOT_SEEN} What was left gave: {error}") from error
 
     def merge(self, other: Self) -> Self:
         """Add the rows that another model has seen.
@@ -80,11 +92,18 @@ class AdditiveRows:
         other : fitted model
             With the same units, base density, frequencies and noise: a copy of this model, or of
             `emptied()`, that was fed other rows.
+
+        Returns
+        -------
+        self
         """
         check_is_fitted(self)
-        check_is_fitted(other)
         if type(other) is not type(self):
-            raise TypeError(f"Expected another {type(self).__name__}; got {type(other).__name__}.")
+            raise TypeError(
+                f"other must be a fitted {type(self).__name__}, like this one; got an object of "
+                f"type {type(other).__name__}."
+            )
+        check_is_fitted(other)
         leaves = [jax.tree.leaves(model._choices()) for model in (self, other)]
         if len(leaves[0]) != len(leaves[1]) or not all(map(np.array_equal, *leaves)):
             raise ValueError(
@@ -94,7 +113,13 @@ class AdditiveRows:
         return self._with_sums_of(other)
 
     def emptied(self) -> Self:
-        """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from."""
+        """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from.
+
+        Returns
+        -------
+        estimator
+            Of the same class, with the same choices.
+        """
         check_is_fitted(self)
         empty = copy.copy(self)
         empty._empty()
@@ -109,4 +134,5 @@ SUMS_LEFT_OUT = (
     "This model was saved without its sums over rows: it predicts, and cannot take up or give away "
     "rows. Save it with sums=True, or fit again."
 )
+NOT_SEEN = "`forget` takes rows that the model has seen, once each; were these among them?"
 NO_ROWS_LEFT = "No rows would be left. `forget` takes rows that the model has seen, once each."

@@ -6,9 +6,17 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-__all__ = ["checked_length_scales", "checked_number", "checked_weights"]
+from kexpfam.data.tables import refuse_what_is_no_table
+
+__all__ = ["checked_length_scales", "checked_number", "checked_rows", "checked_weights"]
+
+
+def checked_rows(estimator: Any, X: Any, **options: Any) -> Float[np.ndarray, "n d"]:
+    """The rows of X as scikit-learn checks them, once it is clear that they are a table."""
+    refuse_what_is_no_table(X)
+    return validate_data(estimator, X, dtype=np.float64, **options)
 
 
 def checked_number(parameter: str, value: Any, least: float) -> float | None:
@@ -16,7 +24,7 @@ def checked_number(parameter: str, value: Any, least: float) -> float | None:
     if isinstance(value, str) and value == "tuned":
         return None
     try:
-        number = float(value)
+        number = float("nan" if isinstance(value, bool) else value)
     except (TypeError, ValueError):
         number = float("nan")
     if not (np.isfinite(number) and number >= least):
@@ -44,6 +52,11 @@ def checked_length_scales(value: Any, n_columns: int) -> Float[np.ndarray, " d"]
 
 def checked_weights(sample_weight: Any, X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
     """Non-negative weights of the rows, not all zero; ones for None."""
+    if isinstance(sample_weight, str):
+        raise ValueError(
+            "sample_weight must be the weights themselves, a number for each row; got "
+            f"{sample_weight!r}. (The name of a column is for rows that are read from files.)"
+        )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not weights.sum() > 0:
         raise ValueError("sample_weight must not be zero for all rows: there is nothing to fit.")

@@ -11,14 +11,15 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.averaged import AverageSearch
+from kexpfam.choices import as_number, checked_name, positive_number, shown, whole
 from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
-from kexpfam.estimators.checks import checked_weights
+from kexpfam.estimators.checks import checked_rows, checked_weights
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import FlowWarning, ModelFileError
@@ -46,6 +47,7 @@ __all__ = ["KernelDiffusion"]
 _BLOCK = 512
 # Times its tolerance, an error of the flow is worth a warning.
 _POOR = 100.0
+_MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # More steps than any fit asks for.
 _MOST_STEPS = 10_000
 
@@ -318,14 +320,27 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
             warnings.warn(
                 f"The probability flow's error estimate is above {_POOR:g} times its tolerance of "
                 f"{self.tolerance:g} at {poor} of {len(rows)} rows. They may lie far outside the "
-                "data; score_samples(X, return_error=True) says which.",
+                "data; score_samples(X, return_error=True) says which. Elsewhere a smaller "
+                "tolerance helps.",
                 FlowWarning,
                 stacklevel=2,
             )
         return logs
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean normalised log density of the rows of X (`y` is ignored)."""
+        """Mean normalised log density of the rows of X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         logs = self.score_samples(X)
         return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
 
@@ -337,13 +352,28 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         X : array or data frame of shape (n_samples, n_features)
         noise_scale : float, optional
             The noise level, within `noise_range`; the lowest by default.
+
+        Returns
+        -------
+        gradient : ndarray of shape (n_samples, n_features)
         """
         rows = self._checked_rows(X)
         score, _ = self._derivatives(rows, self._time_of(noise_scale))
         return self.coordinates_.pulled_back(rows, score)
 
     def laplacian(self, X: Any, noise_scale: float | None = None) -> Float[np.ndarray, " n"]:
-        """Δlog p at each row of X, at the lowest noise level or the given one."""
+        """Δlog p at each row of X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        noise_scale : float, optional
+            The noise level, within `noise_range`; the lowest by default.
+
+        Returns
+        -------
+        laplacian : ndarray of shape (n_samples,)
+        """
         rows = self._checked_rows(X)
         score, curvature = self._derivatives(rows, self._time_of(noise_scale))
         return self.coordinates_.pulled_back_laplacian(rows, score, curvature)
@@ -351,11 +381,11 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
     def _time_of(self, noise_scale: float | None) -> float:
         """The logarithm of a noise level within the ladder."""
         lowest, highest = self.noise_scales_[0], self.noise_scales_[-1]
-        level = lowest if noise_scale is None else float(noise_scale)
+        level = lowest if noise_scale is None else as_number(noise_scale)
         if not lowest <= level <= highest:
             raise ValueError(
-                f"noise_scale must be between {lowest:g} and {highest:g}, the fitted levels; "
-                f"got {noise_scale!r}. Fit with another noise_range."
+                f"noise_scale must be a number between {lowest:g} and {highest:g}, the fitted "
+                f"levels; got {shown(noise_scale)}. For others, fit with another noise_range."
             )
         return float(np.log(level))
 
@@ -381,16 +411,18 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        n_samples : int
-        random_state : int, RandomState or None
-        method : {"flow", "sde"}
+        n_samples : int, default=1
+        random_state : int, RandomState or None, default=None
+        method : {"flow", "sde"}, default="flow"
             The probability flow, or ancestral steps with Langevin corrections.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        if method not in ("flow", "sde"):
-            raise ValueError(f"method must be 'flow' or 'sde'; got {method!r}.")
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1; got {n_samples}.")
+        checked_name("method", method, ("flow", "sde"))
+        n_samples = whole("n_samples", n_samples)
         seeds = check_random_state(random_state).randint(2**31, size=2)
         generator = np.random.default_rng(seeds[0])
         # Without a tilt the lowest level is as known as the highest.
@@ -420,10 +452,14 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         ----------
         X : array or data frame of shape (n_samples, n_features)
             With NaN where a value is to be drawn.
-        random_state : int, RandomState or None
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        rows = checked_rows(self, X, reset=False, ensure_all_finite="allow-nan")
         generator = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
         missing, completed = np.isnan(rows), rows.copy()
         for pattern in np.unique(missing[missing.any(axis=1)], axis=0):
@@ -452,50 +488,44 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
 
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return checked_rows(self, X, reset=False)
 
     def _settings(self) -> LadderSettings:
         """Names resolved, numbers checked."""
-        if self.marginals not in ("auto", "gaussianize", "yeo_johnson", None):
+        if not (isinstance(self.features, InteractionFeatures) or _is_auto(self.features)):
             raise ValueError(
-                "marginals must be 'auto', 'gaussianize', 'yeo_johnson' or None; got "
-                f"{self.marginals!r}."
+                "features must be 'auto' or an object like InteractionFeatures(orders=(1, 2)); got "
+                f"{self.features!r}."
             )
-        if self.features != "auto" and not isinstance(self.features, InteractionFeatures):
-            raise ValueError(
-                f"features must be 'auto' or an InteractionFeatures; got {self.features!r}."
-            )
-        for name, least in (("n_components", 1), ("n_levels", 2)):
-            value = getattr(self, name)
-            if name == "n_components" and value == "auto":
-                continue
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise ValueError(f"{name} must be a whole number ≥ {least}; got {value!r}.")
-        if not self.tolerance > 0:
-            raise ValueError(f"tolerance must be positive; got {self.tolerance!r}.")
         return LadderSettings(
-            n_components="auto" if self.n_components == "auto" else int(self.n_components),
+            n_components="auto"
+            if _is_auto(self.n_components)
+            else whole("n_components", self.n_components, otherwise="'auto'"),
             features=self.features,
-            marginals=self.marginals,
-            n_levels=int(self.n_levels),
+            marginals=checked_name("marginals", self.marginals, _MARGINALS),
+            n_levels=whole("n_levels", self.n_levels, least=2),
             noise_range=self._checked_range(),
-            tolerance=float(self.tolerance),
+            tolerance=positive_number("tolerance", self.tolerance),
         )
 
     def _checked_range(self) -> Any:
         """ "auto", or two positive numbers in order."""
-        if isinstance(self.noise_range, str) and self.noise_range == "auto":
+        if _is_auto(self.noise_range):
             return "auto"
         try:
             low, high = (float(value) for value in self.noise_range)
         except (TypeError, ValueError):
             low, high = 0.0, 0.0
-        if not 0 < low < high:
+        if not 0 < low < high < np.inf:
             raise ValueError(
-                "noise_range must be 'auto' or two numbers, 0 < low < high; got "
+                "noise_range must be 'auto' or two numbers (low, high) with 0 < low < high; got "
                 f"{self.noise_range!r}."
             )
         return low, high
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def _pieces(rows: Float[np.ndarray, "n d"]) -> list[np.ndarray]:

@@ -10,13 +10,18 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import BASES, RescaledDensity
-from kexpfam.choices import resolve
+from kexpfam.choices import checked_name, resolve, whole
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
-from kexpfam.estimators.checks import checked_length_scales, checked_number, checked_weights
+from kexpfam.estimators.checks import (
+    checked_length_scales,
+    checked_number,
+    checked_rows,
+    checked_weights,
+)
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import ModelFileError
@@ -331,22 +336,61 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         return self
 
     def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
-        """Normalised log density at each row of X."""
+        """Normalised log density at each row of X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+        """
         rows = self._checked_rows(X)
         return self.density_.log_density(rows)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean normalised log density of the rows of X (`y` is ignored)."""
+        """Mean normalised log density of the rows of X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        float
+        """
         logs = self.score_samples(X)
         return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
 
     def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
-        """∇log p at each row of X."""
+        """∇log p at each row of X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        gradient : ndarray of shape (n_samples, n_features)
+        """
         rows = self._checked_rows(X)
         return self.density_.gradient(rows)
 
     def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
-        """Δlog p at each row of X."""
+        """Δlog p at each row of X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        laplacian : ndarray of shape (n_samples,)
+        """
         rows = self._checked_rows(X)
         return self.density_.laplacian(rows)
 
@@ -365,6 +409,10 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         standardized : bool, default=False
             Measure derivatives per standard deviation of each column, as tuning does, so that
             every column counts alike, instead of in the units of the data.
+
+        Returns
+        -------
+        float
         """
         X = self._checked_rows(X)
         metric = self.density_.standardizer.scale**2 if standardized else None
@@ -378,12 +426,16 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        n_samples : int
-        random_state : int, RandomState or None
-        method : {"mala", "nuts"}
+        n_samples : int, default=1
+        random_state : int, RandomState, Generator or None, default=None
+        method : {"mala", "nuts"}, default="mala"
             Langevin steps with acceptance, or Hamiltonian dynamics without U-turns.
         **options
             As in `sample_chains`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
         """
         return self.sample_chains(n_samples, random_state, method=method, **options).rows(n_samples)
 
@@ -404,20 +456,26 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        n_samples : int
+        n_samples : int, default=1000
             Draws wanted from all chains together.
-        random_state : int, RandomState or None
-        method : {"mala", "nuts"}
-        n_chains : int
+        random_state : int, RandomState, Generator or None, default=None
+        method : {"mala", "nuts"}, default="mala"
+            Langevin steps with acceptance, or Hamiltonian dynamics without U-turns.
+        n_chains : int, default=64
             Chains that run side by side.
         n_steps, burn_in : int, optional
             Steps of each chain, burn-in included; enough for good diagnostics by default.
         step_size : float, optional
             In standardised units; adapted to the usual acceptance by default.
-        jumps : bool
+        jumps : bool, default=True
             Whether draws of the base density are offered too, which lets chains change modes.
         starts : array of shape (n_chains, n_features), optional
             Where chains start; by default draws of the base density, resampled by weight.
+
+        Returns
+        -------
+        kexpfam.sampling.Chains
+            The draws, and what tells how good they are.
 
         See Also
         --------
@@ -440,31 +498,39 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
 
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return checked_rows(self, X, reset=False)
 
     def _settings(self, n_columns: int) -> Settings:
         """Names resolved, numbers checked."""
-        if self.criterion not in CRITERIA:
-            raise ValueError(
-                f"criterion must be one of {sorted(CRITERIA)}; got {self.criterion!r}."
-            )
-        if not isinstance(self.n_components, (int, np.integer)) or self.n_components < 1:
-            raise ValueError(
-                f"n_components must be a positive whole number; got {self.n_components!r}."
-            )
+        if self.standardize not in (True, False):
+            raise ValueError(f"standardize must be True or False; got {self.standardize!r}.")
         return Settings(
-            features=resolve("basis", self.basis, FEATURES),
-            n_components=int(self.n_components),
-            spectrum=resolve("kernel", self.kernel, SPECTRA),
-            base=resolve("base", self.base, BASES),
-            noise=resolve("noise", self.noise, NOISES),
+            features=resolve(
+                "basis", self.basis, FEATURES, "an object like FourierFeatures()", "build"
+            ),
+            n_components=whole("n_components", self.n_components),
+            spectrum=resolve(
+                "kernel", self.kernel, SPECTRA, "an object like Matern(nu=3.5)", "multipliers"
+            ),
+            base=resolve("base", self.base, BASES, "an object like MixtureBase(n_components=5)"),
+            noise=resolve(
+                "noise", self.noise, NOISES, "an object like GaussianNoise()", "settled_for"
+            ),
             given=Hyperparameters(
                 penalty=checked_number("penalty", self.penalty, least=0.0),
                 noise_scale=checked_number("noise_scale", self.noise_scale, least=0.0),
                 length_scale=checked_length_scales(self.length_scale, n_columns),
             ),
-            criterion=self.criterion,
-            tuning=resolve("tuning", self.tuning, _TUNINGS),
-            normalizer=resolve("normalizer", self.normalizer, NORMALIZERS),
+            criterion=checked_name("criterion", self.criterion, CRITERIA),
+            tuning=resolve(
+                "tuning", self.tuning, _TUNINGS, "an object like Tuning(n_steps=30)", "n_folds"
+            ),
+            normalizer=resolve(
+                "normalizer",
+                self.normalizer,
+                NORMALIZERS,
+                "an object like ImportanceNormalizer(n_draws=100_000)",
+                "estimate",
+            ),
             standardize=bool(self.standardize),
         )

@@ -19,12 +19,19 @@ def load(path: str | os.PathLike[str]) -> KernelExponentialFamily | KernelDiffus
 
     Parameters
     ----------
-    path : path
+    path : str or path
+
+    Returns
+    -------
+    KernelExponentialFamily or KernelDiffusion
+        Fitted.
 
     Raises
     ------
     ModelFileError
         If the file is no model, is damaged, or was written by a later version.
+    FileNotFoundError
+        If there is no such file.
 
     Examples
     --------

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from kexpfam.data.cluster import dask_rows, is_dask
 from kexpfam.data.files import FileRows
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.spool import spooled
-from kexpfam.estimators.checks import checked_weights
+from kexpfam.estimators.checks import checked_rows, checked_weights
 from kexpfam.progress import Progress
 
 __all__ = ["read_rows"]
@@ -33,7 +32,7 @@ def read_rows(
     source = _stream(X, sample_weight, progress)
     if source is None:
         least = 2 if first else 1
-        X = validate_data(estimator, X, dtype=np.float64, ensure_min_samples=least, reset=first)
+        X = checked_rows(estimator, X, ensure_min_samples=least, reset=first)
         return ArrayRows(X, checked_weights(sample_weight, X), progress)
     names = getattr(source, "names", None)
     n_columns = source.rows.shape[1] if isinstance(source, ArrayRows) else source.n_columns
@@ -46,7 +45,7 @@ def read_rows(
     elif n_columns != estimator.n_features_in_:
         raise ValueError(
             f"X has {n_columns} columns, but {type(estimator).__name__} is fitted to "
-            f"{estimator.n_features_in_}."
+            f"{estimator.n_features_in_}. Give the columns that it was fitted to, in their order."
         )
     return source
 
@@ -65,7 +64,10 @@ def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
         return _files((dataset.dataset(X) if isinstance(X, Table) else X,), sample_weight, progress)
     if hasattr(X, "__next__"):
         if sample_weight is not None:
-            raise ValueError("With an iterator, give weights with the rows: (block, weights).")
+            raise ValueError(
+                "With an iterator, sample_weight must be None: give weights with the rows, as "
+                "pairs (block, weights)."
+            )
         return spooled(X, progress)
     return None
 

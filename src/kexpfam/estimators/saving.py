@@ -51,7 +51,8 @@ class Saved:
 
         Parameters
         ----------
-        path : path
+        path : str or path
+            Where to write; what is there is replaced.
         sums : bool, default=True
             Keep the sums over rows, with which `partial_fit` and `forget` go on after loading.
             Without them the file is smaller.

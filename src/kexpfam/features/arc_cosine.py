@@ -33,6 +33,7 @@ series ends at k = q. (For p = 2 its h has a factor w·x too many.)
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +45,7 @@ from jax.scipy.stats import norm
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
+from kexpfam.choices import checked_name, whole
 from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import DirectMoments, PointwiseBasis
@@ -232,15 +234,20 @@ class ArcCosineFeatures:
 
     Parameters
     ----------
-    degree : int
+    degree : int, default=2
         The power p ≥ 1. f grows as ‖x‖ᵖ: above 2, or with a heavy-tailed base density, the
         normaliser need not exist. Degree 1 has kinks: it needs noise, and
         ``criterion="likelihood"`` for tuning.
-    bias : float
+    bias : float, default=1.0
         Standard deviation of the offsets b_j. The paper has none (0), which puts all hinges
         through the origin.
-    smoothing : {"exact", "paper"}
+    smoothing : {"exact", "paper"}, default="exact"
         Gaussian noise averaged exactly, or with the indicator left unsmoothed as in the paper.
+
+    Examples
+    --------
+    >>> from kexpfam import ArcCosineFeatures, KernelExponentialFamily
+    >>> model = KernelExponentialFamily(basis=ArcCosineFeatures(degree=2))
     """
 
     degree: int = 2
@@ -248,12 +255,10 @@ class ArcCosineFeatures:
     smoothing: str = "exact"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.degree, int) or self.degree < 1:
-            raise ValueError(f"degree must be a whole number of at least 1; got {self.degree!r}.")
-        if not (np.isfinite(self.bias) and self.bias >= 0):
+        whole("degree", self.degree)
+        if not (isinstance(self.bias, numbers.Real) and 0 <= self.bias < np.inf):
             raise ValueError(f"bias must be a number ≥ 0; got {self.bias!r}.")
-        if self.smoothing not in ("exact", "paper"):
-            raise ValueError(f"smoothing must be 'exact' or 'paper'; got {self.smoothing!r}.")
+        checked_name("smoothing", self.smoothing, ("exact", "paper"))
 
     def build(
         self,

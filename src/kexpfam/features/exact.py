@@ -34,9 +34,14 @@ class ExactFeatures:
 
     Parameters
     ----------
-    largest : int
+    largest : int, default=6000
         The most functions, n(d + 1), that will be attempted. Time grows with their cube and
         memory with their square: 6000 take about 3.5 GB and some minutes.
+
+    Examples
+    --------
+    >>> from kexpfam import ExactFeatures, KernelExponentialFamily
+    >>> model = KernelExponentialFamily(basis=ExactFeatures(largest=2000))
     """
 
     largest: int = 6000

@@ -225,7 +225,13 @@ def _cosines_then_sines(sums: Complex[np.ndarray, "q d"]) -> Float[np.ndarray, "
 
 @dataclass(frozen=True)
 class GridFeatures:
-    """Frequencies on a lattice over the data's box, for at most three columns."""
+    """Frequencies on a lattice over the data's box, for at most three columns.
+
+    Examples
+    --------
+    >>> from kexpfam import GridFeatures, KernelExponentialFamily
+    >>> model = KernelExponentialFamily(basis=GridFeatures(), n_components=4224)
+    """
 
     def build(
         self,
@@ -241,8 +247,8 @@ class GridFeatures:
         n_columns = sketch.rows.shape[1]
         if n_columns > _MOST_COLUMNS:
             raise ValueError(
-                f"A lattice of frequencies is for at most {_MOST_COLUMNS} columns, because it "
-                f"grows as a power of their number; got {n_columns}. Take basis='fourier'."
+                f"basis='grid' is for at most {_MOST_COLUMNS} columns, because its number of "
+                f"frequencies grows as a power of theirs; got {n_columns}. Take basis='fourier'."
             )
         require_finufft()  # missing now rather than after the tuning
         reach = 1

@@ -14,11 +14,13 @@ u = D⁻¹Az, a frequency v along the columns is AᵀD⁻¹v.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.choices import positive_number, whole
 from kexpfam.features.fourier import FourierBasis
 
 __all__ = ["InteractionFeatures"]
@@ -30,18 +32,38 @@ class InteractionFeatures:
 
     Parameters
     ----------
-    orders : tuple of int
+    orders : tuple of int, default=(1, 2, 3, 4)
         Numbers of coordinates that a frequency may touch, equally likely.
-    shortest, longest : float
+    shortest, longest : float, default=0.4, 4.0
         The range of length-scales, in deviations.
-    along_axes : float
+    along_axes : float, default=0.5
         The share of frequencies along principal axes; the others lie along columns.
+
+    Examples
+    --------
+    >>> from kexpfam import InteractionFeatures, KernelDiffusion
+    >>> model = KernelDiffusion(features=InteractionFeatures(orders=(1, 2)))
     """
 
     orders: tuple[int, ...] = (1, 2, 3, 4)
     shortest: float = 0.4
     longest: float = 4.0
     along_axes: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.orders, (tuple, list)) or not self.orders:
+            raise ValueError(
+                f"orders must be a tuple of whole numbers ≥ 1; got {self.orders!r}. Try (1, 2)."
+            )
+        for order in self.orders:
+            whole("Each of orders", order)
+        shortest = positive_number("shortest", self.shortest)
+        if positive_number("longest", self.longest) < shortest:
+            raise ValueError(
+                f"longest must be no less than shortest; got {self.longest} and {self.shortest}."
+            )
+        if not (isinstance(self.along_axes, numbers.Real) and 0 <= self.along_axes <= 1):
+            raise ValueError(f"along_axes must be a share from 0 to 1; got {self.along_axes!r}.")
 
     def build(
         self,

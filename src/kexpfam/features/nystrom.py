@@ -38,6 +38,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 from sklearn.cluster import kmeans_plusplus
 
+from kexpfam.choices import checked_name, whole
 from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import DirectMoments, PointwiseBasis
@@ -163,9 +164,9 @@ class NystromFeatures:
 
     Parameters
     ----------
-    selection : {"random", "kmeans++"}
+    selection : {"random", "kmeans++"}, default="random"
         Rows drawn at random, or spread out by the seeding of k-means.
-    functions : {"values", "derivatives"}
+    functions : {"values", "derivatives"}, default="values"
         Sections k(·, z), which average Gaussian noise in closed form for the RBF kernel, or
         derivatives ∂_i k(z, ·).
     components_per_point : int, optional
@@ -175,6 +176,11 @@ class NystromFeatures:
     -----
     `n_components` counts functions; there are as many points as give at least so many. Distinct
     rows serve as points; where there are fewer than asked for, all of them do, with a warning.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, NystromFeatures
+    >>> model = KernelExponentialFamily(basis=NystromFeatures(selection="kmeans++"))
     """
 
     selection: str = "random"
@@ -182,18 +188,15 @@ class NystromFeatures:
     components_per_point: int | None = None
 
     def __post_init__(self) -> None:
-        if self.selection not in ("random", "kmeans++"):
-            raise ValueError(f"selection must be 'random' or 'kmeans++'; got {self.selection!r}.")
-        if self.functions not in ("values", "derivatives"):
+        checked_name("selection", self.selection, ("random", "kmeans++"))
+        checked_name("functions", self.functions, ("values", "derivatives"))
+        if self.components_per_point is None:
+            return
+        whole("components_per_point", self.components_per_point, otherwise="None")
+        if self.functions == "values":
             raise ValueError(
-                f"functions must be 'values' or 'derivatives'; got {self.functions!r}."
-            )
-        if self.components_per_point is not None and (
-            self.functions == "values" or self.components_per_point < 1
-        ):
-            raise ValueError(
-                "components_per_point must be at least 1 and goes with functions='derivatives'; "
-                f"got {self.components_per_point} with functions={self.functions!r}."
+                "components_per_point goes with functions='derivatives'; got "
+                f"{self.components_per_point} with functions='values'. Leave it out."
             )
 
     def build(

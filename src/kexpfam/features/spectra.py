@@ -20,6 +20,7 @@ so its derivatives are profiles of the same family.
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -29,6 +30,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy import stats
+
+from kexpfam.choices import positive_number
 
 __all__ = ["SPECTRA", "Matern", "RadialBasis", "RationalQuadratic", "Spectrum"]
 
@@ -95,15 +98,25 @@ class Matern:
 
     Score matching needs the kernel's fourth derivatives at zero, hence the fourth moments of
     its spectrum: they are finite only for ν > 2.
+
+    Parameters
+    ----------
+    nu : float, default=2.5
+        The smoothness.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, Matern
+    >>> model = KernelExponentialFamily(kernel=Matern(nu=3.5))
     """
 
     nu: float = 2.5
 
     def __post_init__(self) -> None:
-        if not self.nu > 2:
+        if not (isinstance(self.nu, numbers.Real) and self.nu > 2):
             raise ValueError(
-                f"A Matérn kernel needs nu > 2 here, because score matching uses fourth moments "
-                f"of its spectrum; got nu={self.nu}. Try nu=2.5."
+                "nu must be a number above 2, because score matching needs four derivatives of "
+                f"the kernel; got {self.nu!r}. Try nu=2.5."
             )
 
     def multipliers(self, uniforms: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
@@ -126,13 +139,23 @@ class Matern:
 
 @dataclass(frozen=True)
 class RationalQuadratic:
-    """The rational quadratic kernel (1 + r²/2α)^(−α)."""
+    """The rational quadratic kernel (1 + r²/2α)^(−α).
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        The smaller, the wider the range of length-scales that it mixes.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, RationalQuadratic
+    >>> model = KernelExponentialFamily(kernel=RationalQuadratic(alpha=2.0))
+    """
 
     alpha: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.alpha > 0:
-            raise ValueError(f"alpha must be positive; got {self.alpha}.")
+        positive_number("alpha", self.alpha)
 
     def multipliers(self, uniforms: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
         return np.sqrt(stats.gamma.ppf(uniforms, self.alpha) / self.alpha)

@@ -46,6 +46,6 @@ def require_finufft() -> Any:
         return importlib.import_module("finufft")
     except ImportError as error:
         raise ImportError(
-            "Frequencies on a lattice are summed by non-uniform fast Fourier transforms, which "
-            "need finufft: pip install 'kexpfam[grid]'. Or take basis='fourier'."
+            "basis='grid' needs finufft, for its Fourier transforms: pip install 'kexpfam[grid]'. "
+            "Or take basis='fourier'."
         ) from error

@@ -27,16 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.choices import nearest, share, whole
 from kexpfam.data.blocks import LARGEST_BLOCK
 from kexpfam.goodness_of_fit.kernels import RadialKernel, checked_kernel
 from kexpfam.goodness_of_fit.locations import gaussian_locations, optimized_locations
-from kexpfam.goodness_of_fit.observed import (
-    LEAST_ROWS,
-    Observed,
-    checked_count,
-    make_generator,
-    observe,
-)
+from kexpfam.goodness_of_fit.observed import LEAST_ROWS, Observed, make_generator, observe
 from kexpfam.goodness_of_fit.p_value import checked_statistic, tail_share
 from kexpfam.goodness_of_fit.stein_features import feature_sums, unbiased_square
 from kexpfam.goodness_of_fit.width import resolve_width
@@ -48,7 +43,21 @@ _DRAWN_AT_ONCE = 2**22
 
 
 class FiniteSetResult(NamedTuple):
-    """What the finite set Stein discrepancy test found."""
+    """What the finite set Stein discrepancy test found.
+
+    Attributes
+    ----------
+    statistic : float
+        n·FSSD².
+    p_value : float
+    null_draws : ndarray of shape (n_null_draws,)
+        Draws of the statistic's law under the model.
+    locations : ndarray of shape (n_locations, n_features)
+    width : float
+        Of the kernel.
+    n_tested : int
+        Rows that the statistic is made of.
+    """
 
     statistic: float
     p_value: float
@@ -77,26 +86,27 @@ def fssd_test(
     ----------
     model : object with a method ``gradient(X)``, or a function
         Gives ∇log p of the model at rows (n, d), in the same shape.
-    X : array or frame of shape (n_samples, n_features)
+    X : array or data frame of shape (n_samples, n_features)
         Independent rows that took no part in fitting the model. More rows than columns, and
         at least 10.
-    n_locations : int
+    n_locations : int, default=5
         Number of locations J, where they are not given.
-    locations : {"gaussian", "optimized"} or array of shape (n_locations, n_features)
+    locations : {"gaussian", "optimized"} or array of shape (n_locations, n_features), \
+            default="gaussian"
         "gaussian" draws them from a Gaussian fitted to the rows. "optimized" seeks those of
         greatest power on a random part of the rows and tests on the others.
-    width : "median" or float
+    width : "median" or float, default="median"
         Width of the kernel. "median" is the median distance between two rows, and only the
         starting value where locations are optimised.
-    kernel : {"gaussian", "inverse_multiquadric"} or callable
+    kernel : {"gaussian", "inverse_multiquadric"} or callable, default="gaussian"
         A callable maps squared distances over width² to a `Profile`, by JAX operations.
-    n_null_draws : int
+    n_null_draws : int, default=5000
         Draws of the statistic's law under the model.
-    train_fraction : float
+    train_fraction : float, default=0.2
         Share of the rows (at most 8192 of them) that chooses optimised locations.
-    n_steps : int
+    n_steps : int, default=100
         Steps of the optimisation.
-    random_state : int, RandomState, Generator or None
+    random_state : int, RandomState, Generator or None, default=None
         Decides locations, split and draws.
 
     Returns
@@ -130,9 +140,9 @@ def fssd_test(
     >>> fssd_test(standard_normal, X + [0.5, 0], random_state=0).p_value < 0.01
     True
     """
-    n_locations = checked_count("n_locations", n_locations)
-    n_null_draws = checked_count("n_null_draws", n_null_draws)
-    n_steps = checked_count("n_steps", n_steps)
+    n_locations = whole("n_locations", n_locations)
+    n_null_draws = whole("n_null_draws", n_null_draws)
+    n_steps = whole("n_steps", n_steps)
     profile = checked_kernel(kernel)
     _check_locations_name(locations)
     observed, generator = observe(model, X), make_generator(random_state)
@@ -192,10 +202,7 @@ def _split(
     observed: Observed, train_fraction: Any, generator: np.random.Generator
 ) -> tuple[Observed, Observed]:
     """A random part of the rows to choose locations by, and the others."""
-    if not (isinstance(train_fraction, float) and 0 < train_fraction < 1):
-        raise ValueError(
-            f"train_fraction must be a number between 0 and 1; got {train_fraction!r}."
-        )
+    train_fraction = share("train_fraction", train_fraction)
     n_rows, n_columns = observed.rows.shape
     n_train = min(round(train_fraction * n_rows), LARGEST_BLOCK)
     least = max(LEAST_ROWS, n_columns + 1)
@@ -216,7 +223,7 @@ def _check_locations_name(locations: Any) -> None:
     ):
         raise ValueError(
             "locations must be 'gaussian', 'optimized', or an array with one location in each "
-            f"row; got {locations!r}."
+            f"row; got {locations!r}.{nearest(locations, ('gaussian', 'optimized'))}"
         )
 
 
@@ -224,7 +231,10 @@ def _checked_locations(locations: Any, n_columns: int) -> Float[np.ndarray, "j d
     try:
         places = np.asarray(locations, dtype=np.float64)
     except (TypeError, ValueError):
-        places = np.array(np.nan)
+        raise ValueError(
+            f"locations must be an array of numbers, one location in each row; got "
+            f"{locations!r:.60}."
+        ) from None
     if places.ndim != 2 or places.shape[1] != n_columns or not places.size:
         raise ValueError(
             f"locations must have shape (n_locations, {n_columns}), one location in each row; "

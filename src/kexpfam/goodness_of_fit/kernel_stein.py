@@ -34,9 +34,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int8
 
+from kexpfam.choices import whole
 from kexpfam.data.blocks import block_size_for, padded
 from kexpfam.goodness_of_fit.kernels import RadialKernel, checked_kernel
-from kexpfam.goodness_of_fit.observed import Observed, checked_count, make_generator, observe
+from kexpfam.goodness_of_fit.observed import Observed, make_generator, observe
 from kexpfam.goodness_of_fit.p_value import checked_statistic, tail_share
 from kexpfam.goodness_of_fit.width import resolve_width
 from kexpfam.precision import compiled
@@ -47,7 +48,18 @@ _LARGEST_BLOCK = 1024
 
 
 class SteinResult(NamedTuple):
-    """What the kernel Stein discrepancy test found."""
+    """What the kernel Stein discrepancy test found.
+
+    Attributes
+    ----------
+    statistic : float
+        n·KSD².
+    p_value : float
+    null_draws : ndarray of shape (n_bootstrap,)
+        Draws of the statistic's law under the model.
+    width : float
+        Of the kernel.
+    """
 
     statistic: float
     p_value: float
@@ -70,16 +82,16 @@ def stein_test(
     ----------
     model : object with a method ``gradient(X)``, or a function
         Gives ∇log p of the model at rows (n, d), in the same shape.
-    X : array or frame of shape (n_samples, n_features)
+    X : array or data frame of shape (n_samples, n_features)
         Independent rows that took no part in fitting the model. More rows than columns, and
         at least 10.
-    width : "median" or float
+    width : "median" or float, default="median"
         Width of the kernel. "median" is the median distance between two rows.
-    kernel : {"gaussian", "inverse_multiquadric"} or callable
+    kernel : {"gaussian", "inverse_multiquadric"} or callable, default="gaussian"
         A callable maps squared distances over width² to a `Profile`, by JAX operations.
-    n_bootstrap : int
+    n_bootstrap : int, default=1000
         Draws of the statistic's law under the model.
-    random_state : int, RandomState, Generator or None
+    random_state : int, RandomState, Generator or None, default=None
         Decides the signs of the bootstrap.
 
     Returns
@@ -110,7 +122,7 @@ def stein_test(
     >>> stein_test(standard_normal, 1.5 * X, random_state=0).p_value < 0.01
     True
     """
-    n_bootstrap = checked_count("n_bootstrap", n_bootstrap)
+    n_bootstrap = whole("n_bootstrap", n_bootstrap)
     profile = checked_kernel(kernel)
     observed, generator = observe(model, X), make_generator(random_state)
     scale = resolve_width(width, observed.rows, generator)

@@ -19,13 +19,29 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
-from kexpfam.choices import resolve
+from kexpfam.choices import listed, resolve
 
 __all__ = ["KERNELS", "Profile", "RadialKernel", "checked_kernel", "gaussian"]
 
 
 class Profile(NamedTuple):
-    """A radial kernel and its first two derivatives with respect to u."""
+    """A radial kernel and its first two derivatives with respect to u.
+
+    Parameters
+    ----------
+    value, slope, curvature : arrays in the shape of u
+        φ(u), φ′(u) and φ″(u).
+
+    Examples
+    --------
+    A kernel of one's own for `stein_test`, exp(−u):
+
+    >>> import jax.numpy as jnp
+    >>> from kexpfam.goodness_of_fit import Profile
+    >>> def narrow(squares):
+    ...     value = jnp.exp(-squares)
+    ...     return Profile(value, -value, value)
+    """
 
     value: Any
     slope: Any
@@ -56,10 +72,16 @@ KERNELS: dict[str, RadialKernel] = {
 
 def checked_kernel(kernel: Any) -> RadialKernel:
     """The kernel that a name stands for, or the user's own function."""
-    resolved = resolve("kernel", kernel, KERNELS)
+    otherwise = "a function of squared distances that returns a Profile"
+    resolved: RadialKernel = resolve("kernel", kernel, KERNELS, otherwise)
     if not callable(resolved):
-        raise ValueError(
-            f"kernel must be one of {', '.join(map(repr, KERNELS))}, or a function of squared "
-            f"distances that returns a Profile; got {kernel!r}."
-        )
+        allowed = listed([*map(repr, KERNELS), otherwise])
+        raise ValueError(f"kernel must be {allowed}; got {kernel!r}.")
+    if resolved not in KERNELS.values():
+        found = resolved(jnp.zeros(1))
+        if not isinstance(found, Profile):
+            raise ValueError(
+                "A kernel of one's own must return a Profile(value, slope, curvature), each in the "
+                f"shape of the squared distances; got an object of type {type(found).__name__}."
+            )
     return resolved

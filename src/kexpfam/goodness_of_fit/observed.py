@@ -8,14 +8,15 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_array, check_random_state
 
-__all__ = ["LEAST_ROWS", "Observed", "checked_count", "make_generator", "observe"]
+from kexpfam.data.tables import refuse_what_is_no_table
+
+__all__ = ["LEAST_ROWS", "Observed", "make_generator", "observe"]
 
 # The null laws are limits for many rows; with fewer than this they mean nothing.
 LEAST_ROWS = 10
@@ -34,6 +35,7 @@ class Observed(NamedTuple):
 
 def observe(model: Any, X: Any) -> Observed:
     """Check the rows, evaluate the model's gradient there, and check that."""
+    refuse_what_is_no_table(X)
     rows = check_array(X, dtype=np.float64, input_name="X")
     n_rows, n_columns = rows.shape
     least = max(LEAST_ROWS, n_columns + 1)
@@ -42,7 +44,14 @@ def observe(model: Any, X: Any) -> Observed:
             f"Expected at least {least} rows for {n_columns} columns (more rows than columns, and "
             f"no fewer than {LEAST_ROWS}); got {n_rows}. Bring more rows, or test fewer columns."
         )
-    gradients = np.asarray(_evaluated(model, X, rows), dtype=np.float64)
+    found = _evaluated(model, X, rows)
+    try:
+        gradients = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Expected the model's gradient as an array of numbers; got an object of type "
+            f"{type(found).__name__}."
+        ) from None
     if gradients.shape != rows.shape:
         raise ValueError(
             f"Expected the model's gradient in the shape of the rows, {rows.shape}; got "
@@ -59,15 +68,16 @@ def observe(model: Any, X: Any) -> Observed:
 
 
 def _evaluated(model: Any, X: Any, rows: Float[np.ndarray, "n d"]) -> Any:
-    if hasattr(model, "gradient"):
+    if hasattr(model, "gradient") and not isinstance(model, type):
         # An estimator fitted to a frame warns when the names of the columns are missing; any
         # other model has a right to plain arrays.
         return model.gradient(X if hasattr(model, "feature_names_in_") else rows)
-    if callable(model):
+    if callable(model) and not isinstance(model, type):
         return model(rows)
+    kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
     raise ValueError(
         "model must have a method gradient(X), or be a function that maps rows (n, d) to ∇log p "
-        f"(n, d); got {type(model).__name__}."
+        f"(n, d); got {kind}. The order of arguments is model, X."
     )
 
 
@@ -76,11 +86,3 @@ def make_generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-
-
-def checked_count(parameter: str, value: Any, least: int = 1) -> int:
-    """A whole number, at least `least`."""
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not (whole and value >= least):
-        raise ValueError(f"{parameter} must be a whole number ≥ {least}; got {value!r}.")
-    return int(value)

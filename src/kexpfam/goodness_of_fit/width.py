@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.spatial.distance import pdist
 
+from kexpfam.choices import positive_number
+
 __all__ = ["median_distance", "resolve_width"]
 
 # Half a million pairs tell the median to a fraction of a percent.
@@ -20,13 +22,7 @@ def resolve_width(
     """A positive number: `width` itself, or the median distance for "median"."""
     if isinstance(width, str) and width == "median":
         return median_distance(rows, generator)
-    try:
-        number = float(width)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not 0 < number < np.inf:
-        raise ValueError(f"width must be 'median' or a positive number; got {width!r}.")
-    return number
+    return positive_number("width", width, otherwise="'median'")
 
 
 def median_distance(rows: Float[np.ndarray, "n d"], generator: np.random.Generator) -> float:

@@ -92,8 +92,8 @@ def fit_ladder(
     sketch = source.total(sketching, sketching.combine, "sketch")
     if len(sketch.rows) < _FEWEST_ROWS:
         raise ValueError(
-            f"A ladder of noise levels needs at least {_FEWEST_ROWS} distinct rows, since some "
-            f"are held out; got {len(sketch.rows)}. Try KernelExponentialFamily."
+            f"KernelDiffusion needs at least {_FEWEST_ROWS} distinct rows, since some are held "
+            f"out; got {len(sketch.rows)}. Give more rows, or take KernelExponentialFamily."
         )
     gaps = tied_gaps(sketch.rows)
     sketch = sketch._replace(rows=spread_ties(sketch.rows, sketch.keys, gaps))

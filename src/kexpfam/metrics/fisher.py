@@ -15,10 +15,14 @@ def fisher_divergence(model: Any, X: Any, true_gradient: Any) -> float:
     Parameters
     ----------
     model : object with a method ``gradient(X)``
-    X : array of shape (n_samples, n_features)
+    X : array or data frame of shape (n_samples, n_features)
         Rows drawn from the true density.
     true_gradient : array of shape (n_samples, n_features)
         ∇log p of the true density at those rows.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -29,5 +33,22 @@ def fisher_divergence(model: Any, X: Any, true_gradient: Any) -> float:
     >>> fisher_divergence(banana, X, banana.gradient(X))
     0.0
     """
-    difference = np.asarray(model.gradient(X)) - np.asarray(true_gradient)
+    if not callable(getattr(model, "gradient", None)):
+        raise TypeError(
+            f"model must have a method gradient(X); got an object of type {type(model).__name__}. "
+            "Are the arguments in the order model, X, true_gradient?"
+        )
+    found = np.asarray(model.gradient(X))
+    if np.shape(true_gradient) != found.shape:
+        raise ValueError(
+            f"true_gradient must be an array with the shape of the rows, {found.shape}; got "
+            f"{_described(true_gradient)}. It holds ∇log p of the true density at the rows of X."
+        )
+    difference = found - np.asarray(true_gradient)
     return float((difference**2).sum(axis=1).mean() / 2)
+
+
+def _described(value: Any) -> str:
+    """A shape, or what has none."""
+    shape = np.shape(value)
+    return f"the shape {shape}" if shape else f"an object of type {type(value).__name__}"

@@ -30,6 +30,9 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 from sklearn.utils import check_array
 
+from kexpfam.choices import checked_name, seeded, whole
+from kexpfam.data.tables import refuse_what_is_no_table
+
 __all__ = ["wasserstein_distance"]
 
 # 4096 rows against as many: about ten seconds and 0.7 gigabytes.
@@ -56,9 +59,9 @@ def wasserstein_distance(
     ----------
     X : array of shape (n_samples_X, n_features)
     Y : array of shape (n_samples_Y, n_features)
-    order : {1, 2}
+    order : {1, 2}, default=1
         1: mean distance moved; 2: root of the mean squared distance.
-    method : {'exact', 'sliced', 'auto'}
+    method : {'exact', 'sliced', 'auto'}, default='exact'
         'exact' solves the transport problem, in time of order n³ and memory of order n²; with
         more than one column it needs ``pip install 'kexpfam[metrics]'``. 'sliced' averages
         over directions, in time of order n log n. 'auto' is exact up to 2²⁴ pairs of rows and
@@ -67,7 +70,7 @@ def wasserstein_distance(
         Directions of the sliced distance.
     X_weight, Y_weight : arrays of shape (n_samples,), optional
         Weights of the rows; only their proportions matter.
-    random_state : int or numpy.random.Generator, optional
+    random_state : int, Generator or None, default=None
         For the directions.
 
     Returns
@@ -99,8 +102,7 @@ def wasserstein_distance(
         )
     if order not in (1, 2):
         raise ValueError(f"order must be 1 or 2; got {order!r}.")
-    if method not in _METHODS:
-        raise ValueError(f"method must be one of {list(_METHODS)}; got {method!r}.")
+    checked_name("method", method, _METHODS)
     masses = _masses(X_weight, len(X), "X_weight"), _masses(Y_weight, len(Y), "Y_weight")
     if X.shape[1] == 1:
         # On a line the exact distance is the cheap one, and the only slice.
@@ -108,7 +110,8 @@ def wasserstein_distance(
     elif _is_exact(method, len(X) * len(Y)):
         cost = _exact_cost(X, Y, *masses, order)
     else:
-        directions = _directions(n_projections, X.shape[1], np.random.default_rng(random_state))
+        count = whole("n_projections", n_projections)
+        directions = _directions(count, X.shape[1], seeded(random_state))
         cost = float(np.mean([_line_cost(X @ v, Y @ v, *masses, order) for v in directions]))
     return float(cost ** (1 / order))
 
@@ -145,7 +148,9 @@ def _exact_cost(
     costs = cdist(X, Y, "euclidean" if order == 1 else "sqeuclidean")
     cost, log = ot.emd2(X_mass, Y_mass, costs, numItermax=_MOST_PIVOTS, log=True)
     if log["warning"] is not None:
-        raise RuntimeError(f"The transport problem was not solved: {log['warning']}")
+        raise RuntimeError(
+            f"The transport problem was not solved: {log['warning']} Try method='sliced'."
+        )
     return float(cost)
 
 
@@ -171,14 +176,13 @@ def _directions(
     count: int, n_features: int, generator: np.random.Generator
 ) -> Float[np.ndarray, "count d"]:
     """Uniform directions, orthogonal to one another within each frame of `n_features`."""
-    if count < 1:
-        raise ValueError(f"n_projections must be at least 1; got {count}.")
     n_frames = -(-count // n_features)
     frames, _ = np.linalg.qr(generator.standard_normal((n_frames, n_features, n_features)))
     return frames.swapaxes(1, 2).reshape(-1, n_features)[:count]
 
 
 def _checked_rows(rows: Any, name: str) -> Float[np.ndarray, "n d"]:
+    refuse_what_is_no_table(rows, name)
     return check_array(rows, dtype=np.float64, input_name=name)
 
 
@@ -186,9 +190,17 @@ def _masses(weight: Any, n_rows: int, name: str) -> Float[np.ndarray, " n"]:
     """Weights that sum to one; equal ones for None."""
     if weight is None:
         return np.full(n_rows, 1 / n_rows)
-    weight = np.asarray(weight, np.float64)
+    try:
+        weight = np.asarray(weight, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {n_rows} numbers, one per row; got {weight!r}.") from None
     if weight.shape != (n_rows,):
-        raise ValueError(f"{name} must have shape ({n_rows},), like the rows; got {weight.shape}.")
+        raise ValueError(
+            f"{name} must have shape ({n_rows},), one number per row; got {weight.shape}."
+        )
     if not np.isfinite(weight).all() or (weight < 0).any() or not weight.sum() > 0:
-        raise ValueError(f"{name} must be finite and not negative, and not zero for all rows.")
+        raise ValueError(
+            f"{name} must be finite and not negative, and not zero for all rows; the smallest is "
+            f"{weight.min():g} and the largest {weight.max():g}."
+        )
     return weight / weight.sum()

@@ -39,6 +39,12 @@ class Checkpoint:
 
     def entropy(self, fresh: list[int]) -> list[int]:
         """The seed of the fit that is taken up again, or a fresh one."""
+        folder = self.path.absolute().parent
+        if self.path.is_dir() or not folder.is_dir():
+            raise ValueError(
+                f"checkpoint must be the name of a file in a folder that exists; got {self.path}, "
+                + ("a folder." if self.path.is_dir() else f"and there is no folder {folder}.")
+            )
         if not self.path.exists():
             return fresh
         return [int(number) for number in json.loads(self._read()[1]["entropy"])]
@@ -106,13 +112,14 @@ class Checkpoint:
                 notes = file.metadata() or {}
                 if notes.get("format") != _FORMAT:
                     raise ValueError(
-                        f"{self.path} is not a checkpoint of this version of kexpfam. Remove it, "
-                        "or give another name."
+                        f"{self.path} is not a checkpoint of this version of kexpfam. Give "
+                        "checkpoint another name, or remove the file if it is an old checkpoint."
                     )
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise ValueError(
-                f"{self.path} is damaged and cannot be read ({error}). Remove it to start anew."
+                f"{self.path} is no checkpoint, or a damaged one ({error}). Give checkpoint "
+                "another name, or remove the file if it is an old checkpoint."
             ) from error
         if _digest(arrays) != notes.get("digest"):
             raise ValueError(f"{self.path} is damaged: its numbers have changed. Remove it.")

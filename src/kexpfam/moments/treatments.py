@@ -38,6 +38,7 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
+from kexpfam.choices import whole
 from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import row_keys, uniform_numbers
 from kexpfam.features import QuadraticSystem
@@ -63,6 +64,11 @@ class _OfLaw(Noise):
         return self.law.sample(n_samples, n_columns, scale, generator)
 
 
+def _check_law(law: Any) -> None:
+    if not isinstance(law, Noise):
+        raise ValueError(f"law must be an object like GaussianNoise(); got {law!r}.")
+
+
 @register_dataclass
 @dataclass(frozen=True)
 class MonteCarloNoise(_OfLaw):
@@ -70,11 +76,11 @@ class MonteCarloNoise(_OfLaw):
 
     Parameters
     ----------
-    law : Noise
+    law : Noise, default=GaussianNoise()
         The law to draw from.
-    n_draws : int
+    n_draws : int, default=8
         Copies of each row, K.
-    seed : int
+    seed : int, default=0
         Of the draws.
 
     Examples
@@ -91,8 +97,8 @@ class MonteCarloNoise(_OfLaw):
     seed: Any = 0
 
     def settled_for(self, basis: Any) -> Noise:
-        if self.n_draws < 1:
-            raise ValueError(f"n_draws must be at least 1; got {self.n_draws}.")
+        whole("n_draws", self.n_draws)
+        _check_law(self.law)
         NoNoise().settled_for(basis)
         return self
 
@@ -148,14 +154,20 @@ class TaylorNoise(_OfLaw):
 
     Parameters
     ----------
-    law : Noise
+    law : Noise, default=GaussianNoise()
         The law whose covariance is taken.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, TaylorNoise
+    >>> model = KernelExponentialFamily(basis="nystrom", noise=TaylorNoise())
     """
 
     law: Noise = field(default_factory=GaussianNoise)
     basis_sums_suffice: ClassVar[bool] = False
 
     def settled_for(self, basis: Any) -> Noise:
+        _check_law(self.law)
         if basis.n_derivatives < 4:
             raise ValueError(
                 "Taylor denoising needs functions with four derivatives; those of "

@@ -82,7 +82,8 @@ class Noise:
         """The noise to fit this basis with; an error where that cannot be done."""
         if not basis.averages(self):
             raise ValueError(
-                f"{type(basis).__name__} does not average over {self!r} in closed form. Take "
+                f"This basis ({type(basis).__name__}) does not average over {self!r} in closed "
+                "form. Take "
                 "noise=None (plain score matching) or noise='auto'; or draw the noise, "
                 "noise=MonteCarloNoise(law); or expand it for small scales, "
                 "noise=TaylorNoise(law); or take basis='fourier', which averages any symmetric law."
@@ -118,8 +119,14 @@ class GaussianNoise(Noise):
 
     Parameters
     ----------
-    covariance : None, (d,) or (d, d) array
-        The shape of the noise in standardised units: isotropic, diagonal or full.
+    covariance : array of shape (n_features,) or (n_features, n_features), optional
+        The shape of the noise in standardised units: diagonal or full; isotropic by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kexpfam import GaussianNoise, KernelExponentialFamily
+    >>> model = KernelExponentialFamily(noise=GaussianNoise(np.array([1.0, 0.25])))
     """
 
     covariance: Any = None
@@ -132,7 +139,12 @@ class GaussianNoise(Noise):
 
     def _full(self, n_columns: int, numpy: Any) -> Any:
         """The covariance as a matrix, of NumPy or of JAX."""
-        covariance = numpy.asarray(self.covariance, float)
+        try:
+            covariance = numpy.asarray(self.covariance, float)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"covariance must be None or an array of numbers; got {self.covariance!r:.60}."
+            ) from None
         if covariance.shape not in {(n_columns,), (n_columns, n_columns)}:
             raise ValueError(
                 f"The noise covariance must have shape ({n_columns},) or "
@@ -157,7 +169,13 @@ class GaussianNoise(Noise):
     def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
         if self.covariance is None:
             return np.eye(n_columns)
-        return self._full(n_columns, np)
+        covariance = self._full(n_columns, np)
+        if not (np.allclose(covariance, covariance.T) and np.linalg.eigvalsh(covariance)[0] > 0):
+            raise ValueError(
+                "covariance must be symmetric and positive definite, or positive numbers, one per "
+                f"column; got {self.covariance!r:.200}."
+            )
+        return covariance
 
     def sample(
         self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
@@ -192,7 +210,13 @@ class AutomaticNoise(Noise):
 @register_dataclass
 @dataclass(frozen=True)
 class LaplaceNoise(Noise):
-    """Independent Laplace noise in every column, with standard deviation `scale`."""
+    """Independent Laplace noise in every column, with the noise scale as standard deviation.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, LaplaceNoise
+    >>> model = KernelExponentialFamily(noise=LaplaceNoise())
+    """
 
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         return jnp.prod(1 / (1 + (scale * frequencies) ** 2 / 2), axis=1)
@@ -209,7 +233,13 @@ class LaplaceNoise(Noise):
 @register_dataclass
 @dataclass(frozen=True)
 class UniformNoise(Noise):
-    """Independent uniform noise in every column, with standard deviation `scale`."""
+    """Independent uniform noise in every column, with the noise scale as standard deviation.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, UniformNoise
+    >>> model = KernelExponentialFamily(noise=UniformNoise())
+    """
 
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         return jnp.prod(jnp.sinc(np.sqrt(3) / np.pi * scale * frequencies), axis=1)
@@ -236,10 +266,26 @@ class CharacteristicNoise(Noise):
     unit_sample : callable, optional
         Draws of scale one: ``unit_sample(n_samples, n_columns, generator)``; only noise
         treatments that draw need it.
+
+    Examples
+    --------
+    Gaussian noise, by its characteristic function:
+
+    >>> import jax.numpy as jnp
+    >>> from kexpfam import CharacteristicNoise, KernelExponentialFamily
+    >>> noise = CharacteristicNoise(lambda w: jnp.exp(-(w**2).sum(axis=1) / 2))
+    >>> model = KernelExponentialFamily(noise=noise)
     """
 
     unit_characteristic: Callable[..., Any] = field(metadata={"static": True})
     unit_sample: Callable[..., Any] | None = field(default=None, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if not callable(self.unit_characteristic):
+            raise ValueError(
+                "unit_characteristic must be a function of frequencies (q, d) that returns (q,); "
+                f"got {self.unit_characteristic!r}."
+            )
 
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         return self.unit_characteristic(scale * frequencies)
@@ -248,5 +294,8 @@ class CharacteristicNoise(Noise):
         self, n_samples: int, n_columns: int, scale: float, generator: np.random.Generator
     ) -> Float[np.ndarray, "n d"]:
         if self.unit_sample is None:
-            raise ValueError("This noise law was given no unit_sample and cannot be drawn from.")
+            raise ValueError(
+                "This noise was given no unit_sample and cannot be drawn from. Give "
+                "CharacteristicNoise(unit_characteristic, unit_sample)."
+            )
         return scale * np.asarray(self.unit_sample(n_samples, n_columns, generator), float)

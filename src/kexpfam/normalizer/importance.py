@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from kexpfam.base import draw_defensively
+from kexpfam.choices import whole
 from kexpfam.model import FittedDensity
 from kexpfam.normalizer.estimate import NormalizerEstimate
 from kexpfam.normalizer.pareto import pareto_shape
@@ -23,15 +24,29 @@ __all__ = ["ImportanceNormalizer"]
 
 @dataclass(frozen=True)
 class ImportanceNormalizer:
-    """Importance sampling with `n_draws` draws.
+    """Importance sampling from the base density.
 
-    The estimate is called unreliable when fewer than `least_effective` draws carry it, or when
-    the weights' tail is heavier than shape `heaviest_tail`.
+    Parameters
+    ----------
+    n_draws : int, default=32_768
+        Draws of the base density.
+    least_effective : float, default=200.0
+        With fewer effective draws the estimate is called unreliable.
+    heaviest_tail : float, default=0.7
+        With a heavier tail of the weights, by its shape, it is called unreliable too.
+
+    Examples
+    --------
+    >>> from kexpfam import ImportanceNormalizer, KernelExponentialFamily
+    >>> model = KernelExponentialFamily(normalizer=ImportanceNormalizer(n_draws=100_000))
     """
 
     n_draws: int = 32_768
     least_effective: float = 200.0
     heaviest_tail: float = 0.7
+
+    def __post_init__(self) -> None:
+        whole("n_draws", self.n_draws)
 
     def estimate(
         self, density: FittedDensity, generator: np.random.Generator

@@ -7,12 +7,14 @@ doubled until two successive values agree; their difference is the error reporte
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
+from kexpfam.choices import whole
 from kexpfam.model import FittedDensity
 from kexpfam.normalizer.estimate import NormalizerEstimate
 
@@ -23,11 +25,30 @@ _NODES = 8
 
 @dataclass(frozen=True)
 class QuadratureNormalizer:
-    """Quadrature to `tolerance` in log Z, with at most `most_panels` panels per axis."""
+    """Quadrature, for one or two columns.
+
+    Parameters
+    ----------
+    tolerance : float, default=1e-6
+        Two successive values of log Z that differ by less end the search.
+    first_panels, most_panels : int, default=12, 96
+        Panels per column, at first and at most.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, QuadratureNormalizer
+    >>> model = KernelExponentialFamily(normalizer=QuadratureNormalizer(tolerance=1e-8))
+    """
 
     tolerance: float = 1e-6
     first_panels: int = 12
     most_panels: int = 96
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.tolerance, numbers.Real) and self.tolerance >= 0):
+            raise ValueError(f"tolerance must be a number ≥ 0; got {self.tolerance!r}.")
+        whole("first_panels", self.first_panels)
+        whole("most_panels", self.most_panels)
 
     def estimate(
         self, density: FittedDensity, generator: np.random.Generator

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_random_state
 
+from kexpfam.choices import share
 from kexpfam.plotting.canvas import MODEL, add_legend_above, new_axes
 from kexpfam.plotting.grids import log_densities, rows_for
 from kexpfam.plotting.ranks import count_band, ranks_among, spread_places
@@ -174,8 +175,7 @@ def _both(
     model: Any, X: Any, draws: Any, random_state: Any, coverage: float
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " m"], np.random.Generator]:
     """Log densities of the rows and of draws, and a source of chance."""
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage must lie between 0 and 1; got {coverage!r}.")
+    share("coverage", coverage)
     rows = rows_for(model, X)
     seeds = check_random_state(random_state).randint(2**31, size=2)
     if draws is None:

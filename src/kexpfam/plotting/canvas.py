@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.choices import whole
+
 __all__ = [
     "DATA",
     "MARK",
@@ -38,6 +40,12 @@ def _pyplot() -> Any:
 def new_axes(ax: Any, size: tuple[float, float] = (4.8, 4.2)) -> Any:
     """`ax`, or the axes of a new figure."""
     if ax is not None:
+        if not hasattr(ax, "plot"):
+            raise TypeError(
+                f"ax must be matplotlib axes to draw into; got an object of type "
+                f"{type(ax).__name__}. Leave it out to have a new figure, or make one: "
+                "figure, ax = pyplot.subplots()."
+            )
         return ax
     return _pyplot().subplots(figsize=size, layout="constrained")[1]
 
@@ -89,6 +97,7 @@ def add_legend_above(ax: Any) -> None:
 
 def thinned(rows: Float[np.ndarray, "n d"], most: int) -> Float[np.ndarray, "m d"]:
     """All rows, or `most` of them evenly picked."""
+    most = whole("max_rows", most, least=0)
     if len(rows) <= most:
         return rows
     return rows[np.linspace(0, len(rows) - 1, most).astype(int)]

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.ndimage import gaussian_filter
 from sklearn.utils import check_array
 
+from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.plotting.canvas import DATA, MODEL, column_names, draw_rows, new_panels, thinned
 from kexpfam.plotting.grids import density_thresholds
 
@@ -48,7 +49,7 @@ def plot_corner(
         Which columns to draw, by number or name; all by default, at most 12.
     axes : array of k × k matplotlib axes, optional
         A new figure by default.
-    labels : pair of str
+    labels : pair of str, default=("data", "model")
         What the legend calls data and draws.
     max_rows : int, default=1000
         If there are more rows of data, so many of them are drawn as dots. Histograms and lines are
@@ -69,7 +70,7 @@ def plot_corner(
     >>> axes[1, 0].get_xlabel(), axes[1, 0].get_ylabel()
     ('mass', 'age')
     """
-    tables = [check_array(table, dtype=np.float64) for table in (data, draws)]
+    tables = [_rows_of(data, "data"), _rows_of(draws, "draws")]
     width = tables[0].shape[1]
     if tables[1].shape[1] != width:
         raise ValueError(
@@ -99,6 +100,11 @@ def plot_corner(
         _tidy(panel, row, column, [called[number] for number in chosen])
     _add_legend(panels, labels)
     return panels
+
+
+def _rows_of(table: Any, name: str) -> Float[np.ndarray, "n d"]:
+    refuse_what_is_no_table(table, name)
+    return check_array(table, dtype=np.float64, input_name=name)
 
 
 def _chosen(columns: Sequence[Any] | None, names: list[str]) -> list[int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.choices import share
 from kexpfam.plotting.canvas import (
     DATA,
     MODEL,
@@ -64,7 +65,7 @@ def plot_density(
         Grid points along each column; 400 for one column and 80 for two by default.
     limits : sequence of (low, high), optional
         The window, a pair for each column; around X, else around draws of the model, by default.
-    masses : sequence of float
+    masses : sequence of float, default=(0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
         Shares of the mass that the regions hold (two columns). A share that the window does not
         hold is left out.
     max_rows : int, default=1000
@@ -96,7 +97,8 @@ def plot_density(
             f"plot_density draws models with one or two columns; this one has {n_columns}. Try "
             "plot_corner(X, model.sample(1000)), which draws pairs of columns."
         )
-    axes = cell_middles(window, n_points or _SIDE[n_columns])
+    masses = _checked_masses(masses)
+    axes = cell_middles(window, _SIDE[n_columns] if n_points is None else n_points)
     densities = np.exp(log_densities(model, grid_rows(axes)))
     rows = None if X is None else rows_for(model, X)
     ax = new_axes(ax)
@@ -111,6 +113,15 @@ def plot_density(
     ax.set_xlim(window.low[0], window.high[0])
     labelled(ax, [*column_names(model, n_columns), "density"])
     return ax
+
+
+def _checked_masses(masses: Any) -> Sequence[float]:
+    if isinstance(masses, str) or not isinstance(masses, Iterable):
+        raise ValueError(f"masses must be a sequence of numbers; got {masses!r}. Try (0.5, 0.9).")
+    shares = [share("Each of masses", mass) for mass in masses]
+    if not shares:
+        raise ValueError("masses must hold at least one number; got none. Try (0.5, 0.9).")
+    return shares
 
 
 def _draw_curve(
@@ -140,7 +151,7 @@ def _draw_regions(
     colorbar: Any,
 ) -> None:
     """Filled regions of highest density, with a key of their masses."""
-    shares = np.sort(np.asarray(masses, dtype=np.float64))[::-1]
+    shares = np.sort(masses)[::-1]
     volume = float(np.prod([points[1] - points[0] for points in axes]))
     thresholds = density_thresholds(densities, volume, list(shares))
     top = float(densities.max())

@@ -16,6 +16,8 @@ from jaxtyping import Float
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from kexpfam.choices import whole
+from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.exceptions import FlowWarning
 
 __all__ = [
@@ -69,6 +71,7 @@ def log_densities(model: Any, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarra
 
 def rows_for(model: Any, X: Any) -> Float[np.ndarray, "n d"]:
     """The rows of X, checked against the columns that the model was fitted to."""
+    refuse_what_is_no_table(X)
     if hasattr(model, "n_features_in_"):
         rows = evaluate(lambda X: validate_data(model, X, reset=False, dtype=np.float64), X)
     else:
@@ -79,27 +82,41 @@ def rows_for(model: Any, X: Any) -> Float[np.ndarray, "n d"]:
 def checked_window(model: Any, X: Any, limits: Any) -> Window:
     """`limits`, else a box around the rows of X, else around draws of the model."""
     if limits is not None:
-        return _given_window(limits)
+        return _given_window(limits, getattr(model, "n_features_in_", None))
+    if not any(hasattr(model, name) for name in ("score_samples", "log_density", "gradient")):
+        raise TypeError(
+            "model must be a fitted estimator (with score_samples(X) and gradient(X)) or a density "
+            "(with log_density(X) and gradient(X)); got an object of type "
+            f"{type(model).__name__}. The order of arguments is model, X."
+        )
     rows = rows_for(model, model.sample(_N_DRAWS, random_state=0) if X is None else X)
     low, high = rows.min(axis=0), rows.max(axis=0)
     widths = np.where(high > low, high - low, 1.0)
     return Window(low - _MARGIN * widths, high + _MARGIN * widths)
 
 
-def _given_window(limits: Any) -> Window:
-    pairs = np.asarray(limits, dtype=np.float64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not (pairs[:, 0] < pairs[:, 1]).all():
+def _given_window(limits: Any, n_columns: int | None) -> Window:
+    try:
+        pairs = np.asarray(limits, dtype=np.float64)
+    except (TypeError, ValueError):
+        pairs = np.array(np.nan)
+    shapes = {(pairs.size // 2 if n_columns is None else n_columns, 2)}
+    if (
+        pairs.shape not in shapes
+        or not np.isfinite(pairs).all()
+        or not (pairs[:, 0] < pairs[:, 1]).all()
+    ):
+        count = "" if n_columns is None else f", {n_columns} in all"
         raise ValueError(
-            "limits must be a pair (low, high) with low < high for each column; got "
-            f"{limits!r}. Try limits=[(-1, 1), (0, 5)]."
+            f"limits must be a pair of finite numbers (low, high) with low < high for each column"
+            f"{count}; got {limits!r}. Try limits=[(-1, 1), (0, 5)]."
         )
     return Window(pairs[:, 0], pairs[:, 1])
 
 
 def cell_middles(window: Window, side: int) -> list[Float[np.ndarray, " side"]]:
     """Middles of `side` cells along each column."""
-    if side < 2:
-        raise ValueError(f"A grid needs at least 2 points along each column; got {side}.")
+    side = whole("n_points", side, least=2)
     steps = (np.arange(side) + 0.5) / side
     return [low + steps * width for low, width in zip(window.low, window.widths, strict=True)]
 
@@ -118,8 +135,6 @@ def density_thresholds(
     coarse grid on a narrow peak), masses are shares of what they hold.
     """
     shares = np.asarray(masses, dtype=np.float64)
-    if not ((shares > 0) & (shares < 1)).all():
-        raise ValueError(f"masses must lie between 0 and 1; got {masses!r}.")
     falling = np.sort(densities.ravel())[::-1]
     held = np.cumsum(falling) * volume
     held /= max(held[-1], 1.0)

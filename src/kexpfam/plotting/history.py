@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.plotting.canvas import DATA, MARK, column_names, new_panels, shades
 
@@ -45,6 +46,8 @@ def plot_tuning_history(model: Any, *, axes: Any = None) -> Any:
     >>> [ax.get_ylabel() for ax in plot_tuning_history(model)]
     ['held-out loss', 'penalty λ', 'noise scale σ', 'length-scales']
     """
+    if hasattr(model, "get_params"):
+        check_is_fitted(model)
     history = getattr(model, "tuning_history_", None)
     if not history:
         raise ValueError(

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
+from kexpfam.choices import whole
 from kexpfam.plotting.canvas import column_names, draw_rows, new_panels, thinned
 from kexpfam.plotting.grids import Window, cell_middles, checked_window, rows_for
 from kexpfam.plotting.score_field import (
@@ -80,6 +82,8 @@ def plot_ladder(
     >>> axes.shape, axes[-1].get_title()
     ((3,), 'σ = 1.5')
     """
+    if hasattr(model, "noise_range"):
+        check_is_fitted(model)
     if not hasattr(model, "noise_scales_"):
         raise TypeError(
             "plot_ladder draws the noise levels of a fitted KernelDiffusion; got a "
@@ -117,8 +121,7 @@ def plot_ladder(
 
 def shown_levels(noise_scales: Float[np.ndarray, " k"], count: int) -> Float[np.ndarray, " count"]:
     """Noise levels from the lowest to the highest at which there is something to see."""
-    if count < 1:
-        raise ValueError(f"n_levels must be at least 1; got {count}.")
+    count = whole("n_levels", count)
     lowest, highest = float(noise_scales[0]), float(noise_scales[-1])
     levels = np.geomspace(lowest, max(lowest, min(highest, _HIGHEST)), count)
     return np.clip(levels, lowest, highest)

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from sklearn.utils.validation import check_is_fitted
 
+from kexpfam.choices import checked_name
 from kexpfam.plotting.canvas import MARK, MODEL, add_key, add_legend_above, new_axes, shades
 
 __all__ = ["draw_loss_surface", "plot_loss_surface"]
@@ -59,15 +61,17 @@ def plot_loss_surface(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('noise scale σ', 'penalty λ')
     """
+    if hasattr(model, "get_params"):
+        check_is_fitted(model)
     surface = getattr(model, "loss_surface_", None)
     if surface is None:
         raise ValueError(
             "The model has no loss surface. One is made by KernelExponentialFamily.fit with "
             "penalty='tuned' or noise_scale='tuned', and folds (tuning=Tuning(n_folds=5))."
         )
-    criterion = model.criterion if criterion is None else criterion
-    if criterion not in _LABELS:
-        raise ValueError(f"criterion must be one of {sorted(_LABELS)}; got {criterion!r}.")
+    criterion = checked_name(
+        "criterion", model.criterion if criterion is None else criterion, _LABELS
+    )
     figures = surface.losses if criterion == "score_matching" else -surface.gains
     if not np.isfinite(figures).any():
         raise ValueError(

@@ -122,6 +122,10 @@ def scores_on_grid(
     model: Any, axes: list[Float[np.ndarray, " side"]], noise_scale: float | None = None
 ) -> Float[np.ndarray, "n 2"]:
     """∇log p at the points of a grid."""
+    if not hasattr(model, "gradient"):
+        raise TypeError(
+            f"model must have a method gradient(X); got an object of type {type(model).__name__}."
+        )
     level = () if noise_scale is None else (noise_scale,)
     return evaluate(model.gradient, grid_rows(axes), *level)
 

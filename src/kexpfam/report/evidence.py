@@ -85,12 +85,12 @@ def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evid
     """Fit where that is to be done, and evaluate the model at rows and draws."""
     seed = _seed(random_state)
     if data is None and model is None:
-        raise ValueError("Expected data, a fitted model or both; got neither.")
+        raise ValueError("Expected data, a fitted model or both; got neither. Give data=X.")
     fitted = model is not None and _is_fitted(model)
     if data is None and not fitted:
         raise ValueError(
             f"Expected data to fit {type(model).__name__} to, or a fitted model; got an unfitted "
-            "one alone."
+            "one alone. Give data=X, or call model.fit(X) first."
         )
     table = None if data is None else open_table(data, seed, progress)
     with warnings.catch_warnings(record=True) as caught:
@@ -122,8 +122,9 @@ def _is_fitted(model: Any) -> bool:
     missing = [name for name in ("score_samples", "gradient", "sample") if not hasattr(model, name)]
     if missing:
         raise ValueError(
-            f"Expected a density estimator of kexpfam as model; {type(model).__name__} has no "
-            f"{' or '.join(missing)}."
+            "model must be a KernelDiffusion or KernelExponentialFamily, fitted or not; got an "
+            f"object of type {type(model).__name__}, which has no {' or '.join(missing)}. A model "
+            "in a file is read by kexpfam.load(path)."
         )
     try:
         check_is_fitted(model)

@@ -60,7 +60,7 @@ class Report:
     html: str
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the page: a whole file, or none."""
+        """Write the page to the file `path`: a whole one, or none."""
         with whole_file(path) as part:
             part.write_text(self.html, encoding="utf-8")
 
@@ -108,6 +108,11 @@ def make_report(
     ['likelihood', 'goodness', 'health']
     """
     progress = Progress() if progress is None else progress
+    if not isinstance(progress, Progress):
+        raise TypeError(
+            f"progress must be None or a kexpfam.progress.Progress; got {progress!r}. Try "
+            "Progress(True)."
+        )
     evidence = gather(data, model, random_state, progress)
     made = [make(evidence) for make in progress.track(_SECTIONS, "report")]
     sections = {section.anchor: section for section in made if section is not None}
@@ -126,7 +131,24 @@ def write_report(
     title: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Make a report and write its page to a file; parameters as in `make_report`."""
+    """Make a report and write its page to a file.
+
+    Parameters
+    ----------
+    path : str or path
+        Where the page goes; what is there is replaced.
+    data, model, random_state, title, progress : optional
+        As in `make_report`.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from kexpfam.report import write_report
+    >>> report = write_report("rows.html", data="rows.csv")  # doctest: +SKIP
+    """
     report = make_report(
         data=data, model=model, random_state=random_state, title=title, progress=progress
     )

@@ -22,8 +22,16 @@ class Finding(NamedTuple):
 class Section(NamedTuple):
     """A part of the page.
 
-    `data` is plain: text, numbers, arrays, and lists and mappings of them. `finding` is what the
-    head of the page says of it.
+    Attributes
+    ----------
+    anchor : str
+        Its name, in `Report.sections` and in links.
+    title : str
+    body : Html
+    data : mapping
+        The same as plain data: text, numbers, arrays, and lists and mappings of them.
+    finding : Finding or None
+        What the head of the page says of it.
     """
 
     anchor: str

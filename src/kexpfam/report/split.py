@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
-from sklearn.base import BaseEstimator
 
 from kexpfam.data.rows import LocalRows
 from kexpfam.data.sketch import row_keys, uniform_numbers
 from kexpfam.data.standardize import Standardizer, column_sums
+from kexpfam.estimators import KernelDiffusion
 from kexpfam.estimators.reading import read_rows
 from kexpfam.progress import Progress
 
@@ -114,7 +114,8 @@ class RowTable:
 
 def open_table(data: Any, seed: int, progress: Progress) -> RowTable:
     """The rows of anything that `fit` takes, except of a cluster."""
-    columns = BaseEstimator()
+    # Whose name complaints about the rows bear.
+    columns = KernelDiffusion()
     source = read_rows(columns, data, None, progress)
     if not isinstance(source, LocalRows):
         raise ValueError(

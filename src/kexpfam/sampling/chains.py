@@ -65,6 +65,15 @@ class Chains(NamedTuple):
 
         Neighbouring rows come from different chains.
 
+        Parameters
+        ----------
+        n_samples : int, optional
+            How many; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+
         Examples
         --------
         >>> import numpy as np
@@ -94,6 +103,10 @@ class Chains(NamedTuple):
         ----------
         names : sequence of str, optional
             Names of the columns; by default their numbers.
+
+        Returns
+        -------
+        xarray.DataTree
         """
         try:
             from arviz_base import from_dict

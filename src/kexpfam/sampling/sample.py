@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_random_state
 
+from kexpfam.choices import checked_name, positive_number, whole
 from kexpfam.model import FittedDensity
 from kexpfam.progress import Progress
 from kexpfam.sampling.chains import Chains, diagnose
@@ -91,12 +92,12 @@ def sample_density(
     n_samples : int
         How many draws are wanted; at least as many are kept, and ``rows(n_samples)`` of the
         result are exactly that many.
-    random_state : int, Generator, RandomState or None
+    random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same draws.
-    method : {"mala", "nuts"}
+    method : {"mala", "nuts"}, default="mala"
         The Metropolis-adjusted Langevin algorithm, or the no-U-turn sampler: fewer steps, each of
         many evaluations, for densities along which MALA diffuses too slowly.
-    n_chains : int
+    n_chains : int, default=64
         Chains walk side by side.
     n_steps : int, optional
         Steps of each chain, burn-in included, at most. By default as many as it takes to keep
@@ -106,7 +107,7 @@ def sample_density(
     step_size : float, optional
         In standardised units (see `kexpfam.sampling.methods` for the convention). By default
         adapted during the burn-in to an acceptance of 0.574 (MALA) or 0.8 (NUTS).
-    jumps : bool
+    jumps : bool, default=True
         Whether chains are also offered fresh draws of the base density every few steps, which
         carries them between modes. False is the plain method.
     starts : array of shape (n_chains, n_columns), optional
@@ -154,9 +155,9 @@ def sample_density(
     >>> bool(chains.r_hat.max() < 1.05), round(float(chains.acceptance.mean()), 1)
     (True, 0.6)
     """
-    n_samples, n_chains = _whole("n_samples", n_samples), _whole("n_chains", n_chains)
-    n_steps = None if n_steps is None else _whole("n_steps", n_steps)
-    burn_in = None if burn_in is None else _whole("burn_in", burn_in, least=0)
+    n_samples, n_chains = whole("n_samples", n_samples), whole("n_chains", n_chains)
+    n_steps = None if n_steps is None else whole("n_steps", n_steps)
+    burn_in = None if burn_in is None else whole("burn_in", burn_in, least=0)
     kernel = _checked_method(method)
     step_size = _checked_step_size(step_size, burn_in)
     plan = _make_plan(n_samples, n_chains, n_steps, burn_in, kernel)
@@ -227,17 +228,8 @@ def _generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
 
 
-def _whole(parameter: str, value: Any, least: int = 1) -> int:
-    if not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{parameter} must be a whole number, at least {least}; got {value!r}.")
-    return int(value)
-
-
 def _checked_method(method: Any) -> Method:
-    if not isinstance(method, str) or method not in METHODS:
-        names = ", ".join(repr(name) for name in METHODS)
-        raise ValueError(f"method must be one of {names}; got {method!r}. Try method='mala'.")
-    return METHODS[method]
+    return METHODS[checked_name("method", method, METHODS)]
 
 
 def _checked_step_size(step_size: Any, burn_in: int | None) -> float | None:
@@ -248,23 +240,19 @@ def _checked_step_size(step_size: Any, burn_in: int | None) -> float | None:
                 "step_size=None; got burn_in=0. Give a step_size or a burn_in of some hundreds."
             )
         return None
-    try:
-        number = float(step_size)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not (np.isfinite(number) and number > 0):
-        raise ValueError(
-            f"step_size must be a positive number or None, which adapts it; got {step_size!r}. "
-            "Try step_size=None."
-        )
-    return number
+    return positive_number("step_size", step_size, otherwise="None, which adapts it,")
 
 
 def _checked_starts(
     starts: Any, density: FittedDensity, n_chains: int
 ) -> Float[np.ndarray, "chains d"]:
     """Given starting points in standardised units, all of positive density."""
-    rows = np.asarray(starts, float)
+    try:
+        rows = np.asarray(starts, float)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"starts must be an array of numbers, a row for each chain; got {starts!r:.60}."
+        ) from None
     expected = (n_chains, len(density.standardizer.center))
     if rows.shape != expected:
         raise ValueError(

@@ -55,6 +55,16 @@ def jax_log_density(density: FittedDensity) -> LogDensity:
     Evaluate it with float64 switched on (``jax.enable_x64(True)`` as a context) to get what
     `FittedDensity.log_density` gives.
 
+    Parameters
+    ----------
+    density : FittedDensity
+        `density_` of a fitted `KernelExponentialFamily`.
+
+    Returns
+    -------
+    LogDensity
+        A function of one row.
+
     Examples
     --------
     >>> import jax, numpy as np

@@ -53,15 +53,18 @@ def solve_ridge(
     size = float(np.abs(matrix).sum(axis=0).max())
     if not np.isfinite(size):
         raise SingularSystemError(
-            "The system (H + λR)β = −h contains values that are not finite. Check the base "
-            "density and the length-scales."
+            "The linear system for the coefficients contains values that are not finite. Check "
+            "the base density, the noise's covariance and the length-scales, which may be too "
+            "small."
         )
     factor, failed = lapack.dpotrf(matrix, lower=True)
     condition = 0.0 if failed else lapack.dpocon(factor, size, uplo="L")[0]
     if condition < np.finfo(float).eps:
+        enough = max(1e-12, 10 * penalty, 1e-13 * size)
         raise SingularSystemError(
-            f"The system (H + λR)β = −h is singular to working precision with penalty={penalty:g} "
-            f"and {len(matrix)} features (reciprocal condition number {condition:.1e}). Take a "
-            f"larger penalty, say {max(1e-12, 1e-13 * size):.0e} or more, or fewer components."
+            "The linear system for the coefficients is singular to working precision with "
+            f"penalty={penalty:g} and {len(matrix)} functions (reciprocal condition number "
+            f"{condition:.1e}). Take a larger penalty, say {enough:.0e} or more, or fewer "
+            "components."
         )
     return unwhiten(root, -cho_solve((factor, True), inner.linear))

@@ -68,8 +68,9 @@ def read_model_file(path: Path) -> ModelFile:
         raise ModelFileError(f"{path}: {error}.") from error
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path} is not a whole kexpfam model file ({error}). Save the model again, or fetch "
-            "the file again if it was copied."
+            f"{path} is not a whole kexpfam model file: expected one that model.save(path) wrote. "
+            "Save the model again, or fetch the file again if it was copied. (What reads it says: "
+            f"{error}.)"
         ) from error
 
 

@@ -8,11 +8,24 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.choices import positive_number, whole
+
 __all__ = ["Hyperparameters", "Tuned", "Tuning"]
 
 
 class Hyperparameters(NamedTuple):
-    """λ, σ and the length-scales, in standardised units; None where still to be tuned."""
+    """λ, σ and the length-scales, in standardised units; None where still to be tuned.
+
+    Parameters
+    ----------
+    penalty, noise_scale : float or None
+    length_scale : array of shape (n_features,) or None
+
+    Examples
+    --------
+    >>> from kexpfam import Hyperparameters, Tuning
+    >>> tuning = Tuning(start=Hyperparameters(penalty=1e-4, noise_scale=None, length_scale=None))
+    """
 
     penalty: float | None
     noise_scale: float | None
@@ -49,18 +62,23 @@ class Tuning:
 
     Parameters
     ----------
-    n_steps : int
+    n_steps : int, default=60
         Adam steps over the hyper-parameters; 0 leaves the starting values.
-    learning_rate : float
+    learning_rate : float, default=0.1
         Adam's rate, in the logarithms of the hyper-parameters.
-    batch_size : int
+    batch_size : int, default=1024
         Rows in each of the two mini-batches of a step.
-    n_folds : int
+    n_folds : int, default=5
         Folds of the cross-validation that re-chooses λ and σ afterwards; 0 leaves it out.
-    sketch_size : int
+    sketch_size : int, default=20_000
         Distinct rows from which mini-batches are drawn and the base density is fitted.
-    start : Hyperparameters
+    start : Hyperparameters, default=Hyperparameters(None, None, None)
         Where to start; what is None is taken from a rule of thumb.
+
+    Examples
+    --------
+    >>> from kexpfam import KernelExponentialFamily, Tuning
+    >>> model = KernelExponentialFamily(tuning=Tuning(n_steps=30, n_folds=10))
     """
 
     n_steps: int = 60
@@ -71,13 +89,14 @@ class Tuning:
     start: Hyperparameters = _OPEN
 
     def __post_init__(self) -> None:
-        if self.n_steps < 0 or self.batch_size < 2 or self.sketch_size < 2:
+        whole("n_steps", self.n_steps, least=0)
+        whole("batch_size", self.batch_size, least=2)
+        whole("sketch_size", self.sketch_size, least=2)
+        if self.n_folds != 0:
+            whole("n_folds", self.n_folds, least=2, otherwise="0")
+        positive_number("learning_rate", self.learning_rate)
+        if not isinstance(self.start, Hyperparameters):
             raise ValueError(
-                "Tuning needs n_steps ≥ 0, batch_size ≥ 2 and sketch_size ≥ 2; got "
-                f"n_steps={self.n_steps}, batch_size={self.batch_size}, "
-                f"sketch_size={self.sketch_size}."
+                "start must be Hyperparameters(penalty, noise_scale, length_scale), with None for "
+                f"a rule of thumb; got {self.start!r}."
             )
-        if self.n_folds == 1 or self.n_folds < 0:
-            raise ValueError(f"n_folds must be 0 or at least 2; got {self.n_folds}.")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive; got {self.learning_rate}.")
