@@ -15,7 +15,7 @@ demo: .venv/installed
 test: export OPENBLAS_NUM_THREADS = 1
 test: export OMP_NUM_THREADS = 1
 test: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/.jax_cache
-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.2
+test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
 test: .venv/installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 

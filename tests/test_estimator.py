@@ -111,7 +111,7 @@ def test_plain_score_matching_has_no_noise(ring):
     [
         {"base": "uniform"},
         {"base": "gaussian"},
-        {"base": MixtureBase(n_components=3)},
+        {"base": MixtureBase(n_components=3), "tuning": Tuning(n_steps=5)},
         {"noise": "laplace"},
         {"noise": "uniform"},
         {"noise": CharacteristicNoise(lambda w: jnp.exp(-(w**2).sum(axis=1) / 2))},
@@ -128,7 +128,7 @@ def test_plain_score_matching_has_no_noise(ring):
     ids=lambda options: "-".join(f"{k}={v!s:.18}" for k, v in options.items()),
 )
 def test_every_option_gives_a_normalised_density(ring, options):
-    model = quick(**options).fit(ring)
+    model = quick(**{"tuning": "folds", **options}).fit(ring)
     exact = QuadratureNormalizer(tolerance=1e-4).estimate(model.density_, np.random.default_rng(0))
     # Five of the model's own error bars, and what the quadrature may miss.
     error = 5 * model.log_normalizer_error_ + 1e-3

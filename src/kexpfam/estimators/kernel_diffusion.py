@@ -43,8 +43,8 @@ from kexpfam.progress import Progress
 
 __all__ = ["KernelDiffusion"]
 
-# Blocks of one size: everything is compiled once.
-_BLOCK = 512
+# Blocks of two sizes: everything is compiled once, and a few rows do not pay for many.
+_BLOCK, _FEW = 512, 64
 # Times its tolerance, an error of the flow is worth a warning.
 _POOR = 100.0
 _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
@@ -394,8 +394,8 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         metric = self.coordinates_.slopes(rows) ** 2
         pieces = [
             [part[: len(piece)] for part in _derivatives_at(
-                self.field_, padded(piece, _BLOCK), time,
-                self.coordinates_.inverse_root, padded(weight, _BLOCK),
+                self.field_, _filled(piece), time,
+                self.coordinates_.inverse_root, _filled(weight),
             )]
             for piece, weight in zip(
                 _pieces(self.coordinates_.forward(rows)), _pieces(metric), strict=True
@@ -434,9 +434,7 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
             ends, _ = self._in_blocks(flow_down, start)
         else:
             pieces = [
-                walk_down(self.field_, padded(piece, _BLOCK), seeds[1] + number, 200, 1, 0.1)[
-                    : len(piece)
-                ]
+                walk_down(self.field_, _filled(piece), seeds[1] + number, 200, 1, 0.1)[: len(piece)]
                 for number, piece in enumerate(_pieces(start))
             ]
             ends = np.concatenate(pieces)
@@ -480,7 +478,7 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """A flow and its error estimates, block by block."""
         pieces = [
-            [part[: len(piece)] for part in flow(self.field_, padded(piece, _BLOCK), self.n_steps_)]
+            [part[: len(piece)] for part in flow(self.field_, _filled(piece), self.n_steps_)]
             for piece in _pieces(rows)
         ]
         values, errors = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
@@ -530,3 +528,7 @@ def _is_auto(value: Any) -> bool:
 
 def _pieces(rows: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
     return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
+
+
+def _filled(piece: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "b d"]:
+    return padded(piece, _BLOCK if len(piece) > _FEW else _FEW)

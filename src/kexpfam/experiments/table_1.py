@@ -75,11 +75,11 @@ def load(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cells(options: Options) -> list[tuple[str, ...]]:
-    names = DATASETS[:1] if options.quick else DATASETS
+    names, systems = (DATASETS[:1], SYSTEMS[:1]) if options.quick else (DATASETS, SYSTEMS)
     return [
         (name, system, str(run))
         for name in names
-        for system in (*SYSTEMS, *([AVERAGED] if name in DATASETS[:2] else []))
+        for system in (*systems, *([AVERAGED] if name in DATASETS[:2] else []))
         for run in range(options.n_runs(2 if "deduplicated" in name else 3))
     ]
 
