@@ -82,7 +82,9 @@ def _output(command: str, folder: str) -> str:
         sys.exit(f"{command!r} ended with {done.returncode}:\n{done.stdout}")
     text = done.stdout.replace(f"{folder}/", "")
     text = re.sub(r"\b\d+(\.\d+)? (s|seconds)\b", r"… \2", text)
-    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
+    # What pip remarks on where it looks for packages is of this machine, not of the program.
+    lines = [line for line in text.strip("\n").splitlines() if not line.startswith("WARNING: ")]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 if __name__ == "__main__":
