@@ -47,7 +47,8 @@ def test_there_are_blocks():
 
 
 @pytest.mark.parametrize("block", README)
-def test_readme_blocks_run(block):
+def test_readme_blocks_run(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
 
 
