@@ -19,7 +19,8 @@ from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
-from kexpfam.estimators.checks import checked_rows, checked_weights
+from kexpfam.estimators.checks import checked_rows
+from kexpfam.estimators.likelihood import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import FlowWarning, ModelFileError
@@ -74,7 +75,7 @@ class DiffusionState(NamedTuple):
     sums: LadderSums | None
 
 
-class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
+class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEstimator):
     """Density estimation with a ladder of noise levels, each fitted in closed form.
 
     One pass over the rows gives the score of the data smoothed at every noise level. Moving rows
@@ -327,23 +328,6 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
             )
         return logs
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean normalised log density of the rows of X.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_samples, n_features)
-        y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        logs = self.score_samples(X)
-        return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
-
     def gradient(self, X: Any, noise_scale: float | None = None) -> Float[np.ndarray, "n d"]:
         """∇log p at each row of X.
 
@@ -483,10 +467,6 @@ class KernelDiffusion(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         ]
         values, errors = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
         return values, errors
-
-    def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
-        check_is_fitted(self)
-        return checked_rows(self, X, reset=False)
 
     def _settings(self) -> LadderSettings:
         """Names resolved, numbers checked."""

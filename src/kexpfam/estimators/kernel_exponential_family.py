@@ -19,9 +19,9 @@ from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRow
 from kexpfam.estimators.checks import (
     checked_length_scales,
     checked_number,
-    checked_rows,
     checked_weights,
 )
+from kexpfam.estimators.likelihood import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import ModelFileError
@@ -54,7 +54,7 @@ class FamilyState(NamedTuple):
     weight: float
 
 
-class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
+class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEstimator):
     """Density estimation with a kernel exponential family, by denoising score matching.
 
     The density is log p(x) = f(x) + log q0(x) − log Z, where q0 is a base density that fixes the
@@ -349,23 +349,6 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
         rows = self._checked_rows(X)
         return self.density_.log_density(rows)
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean normalised log density of the rows of X.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_samples, n_features)
-        y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        logs = self.score_samples(X)
-        return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
-
     def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
         """∇log p at each row of X.
 
@@ -495,10 +478,6 @@ class KernelExponentialFamily(AdditiveRows, Saved, DensityMixin, BaseEstimator):
             starts=starts,
             progress=Progress(self.verbose),
         )
-
-    def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
-        check_is_fitted(self)
-        return checked_rows(self, X, reset=False)
 
     def _settings(self, n_columns: int) -> Settings:
         """Names resolved, numbers checked."""
