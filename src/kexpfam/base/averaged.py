@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import RowTable, mixture_path
+from kexpfam.base.shrunk import RowTable, Start, mixture_path
 from kexpfam.data.sketch import Sketch
 from kexpfam.progress import Progress
 
@@ -40,7 +40,9 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _SHRINKAGES = (60.0, 20.0, 6.0, 2.0)
 # Rows a component needs at least, and rows for which one more component is sure to pay.
 _ROWS_PER_COMPONENT, _TOO_MANY_ROWS = 8, 500
-_N_AVERAGED, _MOST_COMPONENTS = 16, 512
+_N_AVERAGED = 16
+# Components of all mixtures together, and numbers in their covariances: every row meets them all.
+_MOST_COMPONENTS, _MOST_NUMBERS = 512, 400_000
 # Sizes that are averaged, as multiples of the chosen one.
 _FACTORS = (1.0, 0.5, 2.0)
 _ONE_HELD_OUT_OF = 5
@@ -108,23 +110,14 @@ def choose_average(
         if size == 1 or max(2, fewest) <= size <= n_train / _ROWS_PER_COMPONENT
     ]
     for size in progress.track(sizes, "base density"):
-        path: list[GaussianMixtureDensity] = []
-        alone = -np.inf
-        for mixture in mixture_path(table, size, seed, _SHRINKAGES):
-            path.append(mixture)
-            likelihood = float(np.average(_log_densities(mixture, judges), weights=counts))
-            if likelihood < alone:
-                break
-            alone = likelihood
-        if alone < highest_alone - _FALLEN_BEHIND:
-            break
-        highest_alone = max(highest_alone, alone)
-        shrinkages = _SHRINKAGES[: len(path)]
-        others = [mixture_path(table, size, seed + 1, shrinkages)] if size > 1 else []
-        found = AverageSearch(size, shrinkages[0], -np.inf, 0.0)
+        starts = [Start(size, seed), Start(size, seed + 1)] if size > 1 else [Start(size, seed)]
         # The gain by averaging k is to first order proportional to 1 − 1/k.
-        still_to_gain = 1 - 2 / max(2, _n_starts(size, n_averaged))
-        for shrinkage, mixtures in zip(shrinkages, zip(path, *others, strict=True), strict=True):
+        still_to_gain = 1 - 2 / max(2, _n_starts(size, rows.shape[1], n_averaged))
+        found = AverageSearch(size, _SHRINKAGES[0], -np.inf, 0.0)
+        alone = -np.inf
+        for shrinkage, mixtures in zip(
+            _SHRINKAGES, mixture_path(table, starts, _SHRINKAGES), strict=True
+        ):
             each = np.stack([_log_densities(mixture, judges) for mixture in mixtures])
             logs = logsumexp(each, axis=0) - np.log(len(each))
             logs += still_to_gain * (logs - np.mean(each, axis=0))
@@ -133,6 +126,13 @@ def choose_average(
                 error = float(np.sqrt(np.average((logs - likelihood) ** 2, weights=counts)))
                 error /= np.sqrt(len(rows))
                 found = AverageSearch(size, shrinkage, likelihood, error)
+            before, alone = alone, float(np.average(each.mean(axis=0), weights=counts))
+            if alone < before:
+                break
+        alone = max(alone, before)
+        if alone < highest_alone - _FALLEN_BEHIND:
+            break
+        highest_alone = max(highest_alone, alone)
         if found.held_out > best.held_out:
             best = found
         elif found.held_out < best.held_out - _FALLEN_BEHIND:
@@ -167,20 +167,18 @@ def fit_average(
     n_averaged: int = _N_AVERAGED,
 ) -> Average:
     """Several mixtures of about the chosen size, on all rows."""
-    starts = _n_starts(search.n_components, n_averaged)
+    starts = _n_starts(search.n_components, rows.shape[1], n_averaged)
     table = RowTable(rows, weights)
     sizes = np.resize([factor * search.n_components for factor in _FACTORS], starts)
     sizes = np.clip(np.round(sizes), 1, max(1, len(rows) // _ROWS_PER_COMPONENT)).astype(int)
-    paths = (
-        mixture_path(table, int(size), seed + start, [search.shrinkage])
-        for start, size in enumerate(sizes)
-    )
-    return Average(tuple(next(path) for path in paths))
+    each = [Start(int(size), seed + number) for number, size in enumerate(sizes)]
+    return Average(tuple(next(mixture_path(table, each, [search.shrinkage]))))
 
 
-def _n_starts(size: int, n_averaged: int) -> int:
+def _n_starts(size: int, n_columns: int, n_averaged: int) -> int:
     """How many mixtures of a size are averaged."""
-    return 1 if size == 1 else min(n_averaged, max(2, _MOST_COMPONENTS // size))
+    most = min(_MOST_COMPONENTS, _MOST_NUMBERS // n_columns**2)
+    return 1 if size == 1 else min(n_averaged, max(2, most // size))
 
 
 def held_out_logs(
@@ -191,8 +189,9 @@ def held_out_logs(
 ) -> Float[np.ndarray, " k"]:
     """Held-out log densities of one mixture of middling size: enough to compare coordinates by."""
     size = max(1, min(8, int((~held).sum()) // 20))
-    path = mixture_path(RowTable(rows[~held], weights[~held]), size, seed, [_SHRINKAGES[0]])
-    return _log_densities(next(path), rows[held])
+    table = RowTable(rows[~held], weights[~held])
+    (mixture,) = next(mixture_path(table, [Start(size, seed)], [_SHRINKAGES[0]]))
+    return _log_densities(mixture, rows[held])
 
 
 def _log_densities(

@@ -3,8 +3,9 @@
     Σ_k = (N_k S_k + ν W)/(N_k + ν) + floor,     W = Σ_k N_k S_k / Σ_k N_k,
 
 as if ν more rows of the average kind had been seen in every component (Friedman 1989). Rows have
-weights. The quadratic forms of all components are one matrix product with the products x_i x_j
-(i ≤ j) of a row's columns, and so are their second moments.
+weights. The log densities of all components are one matrix product with the monomials 1, x_i and
+x_i x_j (i ≤ j) of a row, and their sums, means and second moments are another; both in single
+precision, which takes half the time, and what it rounds off is below the floor.
 
 | symbol | name        | shape     |
 |--------|-------------|-----------|
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -27,22 +29,23 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam.base.mixture import GaussianMixtureDensity
 
-__all__ = ["RowTable", "mixture_path"]
+__all__ = ["RowTable", "Start", "mixture_path"]
 
-_FLOOR = 1e-4
+# What is added to variances, and what rounding may take from them relative to a mean's square.
+_FLOOR, _ROUNDING = 1e-4, 1e-6
 # Expectation–maximisation stops when an iteration gains less than this, in nats a row.
-_CONVERGED = 1e-2
-# Numbers in a block of products of columns.
-_BLOCK_NUMBERS = 2_000_000
+_CONVERGED = 3e-3
+# Numbers in a block of monomials, and in a row of one at least: there may be more components.
+_BLOCK_NUMBERS, _FEWEST_NUMBERS = 2_000_000, 256
 # Of such numbers, as many are kept between iterations (a quarter of a gigabyte).
-_MOST_KEPT = 32_000_000
-_MOST_ITERATIONS = 30
+_MOST_KEPT = 64_000_000
+_MOST_ITERATIONS, _CLUSTER_ITERATIONS = 30, 8
 
 
 class RowTable:
-    """Rows with their shares, and the products x_i x_j (i ≤ j) of their columns by blocks.
+    """Rows with their shares, and their monomials 1, x_i and x_i x_j (i ≤ j) by blocks.
 
-    The products turn all quadratic forms into one matrix product. They are kept while they fit.
+    The monomials turn all quadratic forms into one matrix product. They are kept while they fit.
     """
 
     def __init__(self, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"]) -> None:
@@ -50,32 +53,50 @@ class RowTable:
         self.shares = weights / weights.sum()
         # How many rows of equal weight would be as certain (Kish).
         self.count = float(1 / (self.shares**2).sum())
-        n_products = rows.shape[1] * (rows.shape[1] + 1) // 2
-        self._size = max(256, _BLOCK_NUMBERS // n_products)
+        n_monomials = (rows.shape[1] + 1) * (rows.shape[1] + 2) // 2
+        self._size = _BLOCK_NUMBERS // max(n_monomials, _FEWEST_NUMBERS)
         self._kept: list[np.ndarray] = []
-        if len(rows) * n_products <= _MOST_KEPT:
-            self._kept = [_products(rows[part]) for part in self._parts()]
+        if len(rows) * n_monomials <= _MOST_KEPT:
+            self._kept = [_monomials(rows[part]) for part in self._parts()]
 
     def _parts(self) -> Iterator[slice]:
         return (slice(at, at + self._size) for at in range(0, len(self.rows), self._size))
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for number, part in enumerate(self._parts()):
-            piece = self.rows[part]
-            products = self._kept[number] if self._kept else _products(piece)
-            yield piece, self.shares[part], products
+            kept = self._kept[number] if self._kept else _monomials(self.rows[part])
+            yield self.shares[part], kept
 
 
-def _products(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
-    return np.concatenate([rows[:, i : i + 1] * rows[:, i:] for i in range(rows.shape[1])], axis=1)
+def _monomials(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+    single = np.concatenate([np.ones((len(rows), 1)), rows], axis=1).astype(np.float32)
+    columns = range(single.shape[1])
+    return np.concatenate([single[:, i : i + 1] * single[:, i:] for i in columns], axis=1)
+
+
+class Start(NamedTuple):
+    """How many components, and where they begin."""
+
+    n_components: int
+    seed: int
 
 
 def mixture_path(
-    table: RowTable, size: int, seed: int, shrinkages: Sequence[float]
-) -> Iterator[GaussianMixtureDensity]:
-    """Mixtures of one size for ever weaker shrinkage, each started from the one before."""
-    rows, shares = table.rows, table.shares
-    clusters = KMeans(size, n_init=1, max_iter=50, random_state=seed % 2**32)
+    table: RowTable, starts: Sequence[Start], shrinkages: Sequence[float]
+) -> Iterator[list[GaussianMixtureDensity]]:
+    """A mixture for each start, for ever weaker shrinkage: each goes on from the one before."""
+    mixtures = [_clustered(table, start) for start in starts]
+    for number, shrinkage in enumerate(shrinkages, 1):
+        # On the way to weaker shrinkage there is no need to arrive.
+        most = _MOST_ITERATIONS if number == len(shrinkages) else _MOST_ITERATIONS // 2
+        mixtures = _improved(mixtures, table, shrinkage, most)
+        yield mixtures
+
+
+def _clustered(table: RowTable, start: Start) -> GaussianMixtureDensity:
+    """Clusters of rows as components with one covariance."""
+    rows, shares, size = table.rows, table.shares, start.n_components
+    clusters = KMeans(size, n_init=1, max_iter=_CLUSTER_ITERATIONS, random_state=start.seed % 2**32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = clusters.fit(rows, sample_weight=table.weights).labels_
@@ -83,43 +104,58 @@ def mixture_path(
     spread = (rows - centers[labels]) * shares[:, None]
     within = spread.T @ (rows - centers[labels]) + _FLOOR * np.eye(rows.shape[1])
     masses = np.bincount(labels, shares, minlength=size) + 1e-6
-    mixture = GaussianMixtureDensity(masses / masses.sum(), centers, np.array([within] * size))
-    for number, shrinkage in enumerate(shrinkages, 1):
-        # On the way to weaker shrinkage there is no need to arrive.
-        most = _MOST_ITERATIONS if number == len(shrinkages) else _MOST_ITERATIONS // 2
-        mixture = _improved(mixture, table, shrinkage, most)
-        yield mixture
+    return GaussianMixtureDensity(masses / masses.sum(), centers, np.array([within] * size))
 
 
 def _improved(
-    mixture: GaussianMixtureDensity,
+    mixtures: Sequence[GaussianMixtureDensity],
     table: RowTable,
     shrinkage: float,
     most_iterations: int,
-) -> GaussianMixtureDensity:
-    """Expectation–maximisation until it gains little."""
-    last = -np.inf
+) -> list[GaussianMixtureDensity]:
+    """Expectation–maximisation of each mixture until it gains little."""
+    found, going_on = list(mixtures), list(range(len(mixtures)))
+    reached = np.full(len(mixtures), -np.inf)
     for _ in range(most_iterations):
-        sums = _expected(mixture, table)
-        if sums.likelihood - last < _CONVERGED:
+        likelihoods, sums = _expected([found[number] for number in going_on], table)
+        gaining = likelihoods - reached[going_on] >= _CONVERGED
+        reached[going_on] = likelihoods
+        going_on = [number for number, gains in zip(going_on, gaining, strict=True) if gains]
+        for number, own in zip(going_on, compress(sums, gaining), strict=True):
+            found[number] = _maximized(own, table, shrinkage)
+        if not going_on:
             break
-        last = sums.likelihood
-        mixture = _maximized(sums, table.count, shrinkage)
-    return mixture
+    return found
 
 
-class _Sums(NamedTuple):
-    """Over rows, by component: shares, shares times rows and times products of their columns."""
+def _expected(
+    mixtures: Sequence[GaussianMixtureDensity], table: RowTable
+) -> tuple[Float[np.ndarray, " s"], list[Float[np.ndarray, "k p"]]]:
+    """The likelihood of each mixture, and sums of monomials over the rows of each component.
 
-    likelihood: float
-    shares: Float[np.ndarray, " k"]
-    firsts: Float[np.ndarray, "k d"]
-    seconds: Float[np.ndarray, "k p"]
+    All mixtures in one go: the monomials are many, and reading them takes longer than multiplying
+    them with the few components of one mixture.
+    """
+    polynomials = np.concatenate([_log_polynomials(mixture) for mixture in mixtures])
+    ends = np.cumsum([len(mixture.weights) for mixture in mixtures])
+    parts = [slice(*ends_) for ends_ in pairwise([0, *ends.tolist()])]
+    likelihoods, sums = np.zeros(len(mixtures)), np.zeros(polynomials.shape)
+    for shares, monomials in table.blocks():
+        members = polynomials.astype(np.float32) @ monomials.T
+        for number, part in enumerate(parts):
+            own = members[part]
+            highest = own.max(axis=0)
+            np.exp(np.subtract(own, highest, out=own), out=own)
+            totals = own.sum(axis=0)
+            likelihoods[number] += shares @ (np.log(totals) + highest)
+            own *= (shares / totals).astype(np.float32)
+        sums += members @ monomials
+    return likelihoods, [sums[part] for part in parts]
 
 
-def _expected(mixture: GaussianMixtureDensity, table: RowTable) -> _Sums:
-    """Who belongs where, summed."""
-    n_columns = table.rows.shape[1]
+def _log_polynomials(mixture: GaussianMixtureDensity) -> Float[np.ndarray, "k p"]:
+    """Log densities of the components as sums of monomials."""
+    n_columns = mixture.means.shape[1]
     one, other = np.triu_indices(n_columns)
     precisions = np.linalg.inv(mixture.covariances)
     pulls = np.einsum("kij,kj->ki", precisions, mixture.means)
@@ -127,34 +163,25 @@ def _expected(mixture: GaussianMixtureDensity, table: RowTable) -> _Sums:
     constants -= (pulls * mixture.means).sum(axis=1) / 2 + n_columns / 2 * np.log(2 * np.pi)
     # Both x_i x_j and x_j x_i stand in the form.
     forms = -np.where(one == other, 0.5, 1.0) * precisions[:, one, other]
-    likelihood = 0.0
-    sums = [np.zeros(len(pulls)), np.zeros(pulls.shape), np.zeros((len(pulls), len(one)))]
-    for piece, shares, products in table.blocks():
-        logs = products @ forms.T
-        logs += piece @ pulls.T
-        logs += constants
-        highest = logs.max(axis=1, keepdims=True)
-        members = np.exp(np.subtract(logs, highest, out=logs), out=logs)
-        totals = members.sum(axis=1)
-        likelihood += float(shares @ (np.log(totals) + highest[:, 0]))
-        members *= (shares / totals)[:, None]
-        sums[0] += members.sum(axis=0)
-        sums[1] += members.T @ piece
-        sums[2] += members.T @ products
-    return _Sums(likelihood, *sums)
+    return np.concatenate([constants[:, None], pulls, forms], axis=1)
 
 
-def _maximized(sums: _Sums, count: float, shrinkage: float) -> GaussianMixtureDensity:
-    n_columns = sums.firsts.shape[1]
+def _maximized(
+    sums: Float[np.ndarray, "k p"], table: RowTable, shrinkage: float
+) -> GaussianMixtureDensity:
+    n_columns = table.rows.shape[1]
     one, other = np.triu_indices(n_columns)
-    shares = np.maximum(sums.shares, 1e-300)
-    means = sums.firsts / shares[:, None]
+    shares = np.maximum(sums[:, 0], 1e-300)
+    averages = sums / shares[:, None]
+    means = averages[:, 1 : n_columns + 1]
     scatters = np.empty((len(shares), n_columns, n_columns))
-    scatters[:, one, other] = scatters[:, other, one] = sums.seconds / shares[:, None]
+    scatters[:, one, other] = scatters[:, other, one] = averages[:, n_columns + 1 :]
     scatters -= means[:, :, None] * means[:, None, :]
-    masses = count * shares
+    masses = table.count * shares
     within = np.einsum("k,kij->ij", shares, scatters) / shares.sum()
     weighted = masses[:, None, None] * scatters + shrinkage * within
-    covariances = weighted / (masses + shrinkage)[:, None, None] + _FLOOR * np.eye(n_columns)
+    covariances = weighted / (masses + shrinkage)[:, None, None]
+    floors = _FLOOR + _ROUNDING * (means**2).sum(axis=1)
+    covariances += floors[:, None, None] * np.eye(n_columns)
     weights = (masses + 1) / (masses + 1).sum()
     return GaussianMixtureDensity(weights, means, covariances)

@@ -78,18 +78,28 @@ class Marginals:
     deviations: Float[np.ndarray, "d k"]
 
     def forward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """t of x."""
-        return self.curve(rows).values
+        """t of x, block by block."""
+        return np.concatenate([self._values(rows[part]) for part in _blocks(len(rows))])
+
+    def _values(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        values = self._powered(self.standardizer.forward(rows))
+        if self.weights.shape[1] > 1:
+            columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+            return np.asarray(self._quantiles(values, columns)[0])
+        return values
+
+    def _powered(self, units: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return (power_transform(units, self.exponents) - self.center) / self.scale
 
     def curve(self, rows: Float[np.ndarray, "n d"]) -> Curve:
         """t of x with everything that changes of variables need, block by block."""
-        pieces = [self._curve(rows[i : i + _BLOCK]) for i in range(0, max(len(rows), 1), _BLOCK)]
+        pieces = [self._curve(rows[part]) for part in _blocks(len(rows))]
         return Curve(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
     def _curve(self, rows: Float[np.ndarray, "n d"]) -> Curve:
         units = self.standardizer.forward(rows)
         base, exponent = 1 + np.abs(units), self.exponents - 1
-        values = (power_transform(units, self.exponents) - self.center) / self.scale
+        values = self._powered(units)
         log_slopes = exponent * np.sign(units) * np.log(base) - np.log(self.scale)
         first, second = exponent / base, -exponent * np.sign(units) / base**2
         if self.weights.shape[1] > 1:
@@ -147,6 +157,10 @@ class Marginals:
 
         columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
         return np.asarray(elementwise.find_root(gap, (low, high), args=(values, columns)).x)
+
+
+def _blocks(count: int) -> list[slice]:
+    return [slice(start, start + _BLOCK) for start in range(0, max(count, 1), _BLOCK)]
 
 
 def power_transform(

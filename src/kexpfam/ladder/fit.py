@@ -109,7 +109,7 @@ def fit_ladder(
     noise_range = settings.noise_range
     if isinstance(noise_range, str):
         noise_range = _noise_range(base)
-    trial = Trial(coordinates, base, noise_range, sketch, numbers)
+    trial = Trial(whitened, sketch.weights, numbers, coordinates.root, base, noise_range)
     features, n_components = choose_features(
         trial, settings.features, settings.n_components, for_search, progress
     )

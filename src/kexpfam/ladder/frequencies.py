@@ -14,8 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from kexpfam.data.coordinates import Coordinates
-from kexpfam.data.sketch import Sketch
 from kexpfam.features.interactions import InteractionFeatures
 from kexpfam.ladder.levels import solve_levels
 from kexpfam.ladder.mixture import SmoothedMixture
@@ -46,11 +44,12 @@ _N_COMPONENTS, _WORTH_A_TILT = 1024, 0.1
 class Trial(NamedTuple):
     """What the search for frequencies starts from: a base density and rows to judge by."""
 
-    coordinates: Coordinates
+    whitened: Float[np.ndarray, "k d"]
+    weights: Float[np.ndarray, " k"]
+    numbers: Int[np.ndarray, " k"]
+    root: Float[np.ndarray, "d d"]
     base: SmoothedMixture
     noise_range: tuple[float, float]
-    sketch: Sketch
-    numbers: Int[np.ndarray, " k"]
 
 
 def choose_features(
@@ -63,16 +62,15 @@ def choose_features(
     """Orders, range and number of the frequencies, by what small bases gain along the flow."""
     if not isinstance(chosen, str) and not isinstance(n_components, str):
         return chosen, n_components
-    sketch, numbers = trial.sketch, trial.numbers
-    some = slice(0, int(np.clip(_SEARCH_NUMBERS // sketch.rows.shape[1], *_SEARCH_ROWS)))
-    whitened = trial.coordinates.forward(sketch.rows[some])
+    some = slice(0, int(np.clip(_SEARCH_NUMBERS // trial.whitened.shape[1], *_SEARCH_ROWS)))
+    whitened = trial.whitened[some]
     held_out = n_held_out(len(whitened))
     noise_scales = np.geomspace(*trial.noise_range, _SEARCH_LEVELS)
     step = np.log(noise_scales[1] / noise_scales[0])
     folds = [
         list(blocks)
         for blocks in _prepared_folds(
-            trial.base, noise_scales, whitened, sketch.weights[some], numbers[some], held_out
+            trial.base, noise_scales, whitened, trial.weights[some], trial.numbers[some], held_out
         )
     ]
     seed = int(generator.integers(2**31))
@@ -81,8 +79,7 @@ def choose_features(
     )
 
     def gain(features: InteractionFeatures) -> float:
-        root, draws = trial.coordinates.root, np.random.default_rng(seed)
-        basis = features.build(count, root, draws)
+        basis = features.build(count, trial.root, np.random.default_rng(seed))
         parts: list[LadderMoments] = [sum_moments(basis, blocks) for blocks in folds]
         levels = solve_levels(basis, noise_scales, parts, held_out, Progress())
         return -2 * step * float(np.minimum(levels.losses, 0) @ noise_scales**2)

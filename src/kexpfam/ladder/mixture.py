@@ -39,7 +39,7 @@ def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Floa
     """xᵀP_k x for all rows and components by one matrix product, from upper halves of P_k."""
     one, other = np.triu_indices(rows.shape[1])
     # Both x_i x_j and x_j x_i stand in the form.
-    forms = np.where(one == other, 1.0, 2.0) * halves
+    forms = jnp.where(one == other, 1.0, 2.0).astype(rows.dtype) * halves
     return (forms @ (rows.T[one] * rows.T[other])).T
 
 
