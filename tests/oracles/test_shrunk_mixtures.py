@@ -1,0 +1,73 @@
+"""Shrunk mixtures in single precision against double precision written out row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.shrunk import RowTable, Start, _expected, _maximized, mixture_path
+
+
+@pytest.fixture
+def table(generator):
+    rows = np.concatenate(
+        [generator.normal(size=(300, 3)), generator.normal(2.0, [0.3, 1.0, 0.1], size=(200, 3))]
+    )
+    return RowTable(rows, generator.uniform(0.5, 2.0, 500))
+
+
+@pytest.fixture
+def mixture():
+    covariances = np.array([np.diag([1.0, 1.5, 0.7]), 0.3 * np.eye(3) + 0.1])
+    return GaussianMixtureDensity(
+        np.array([0.4, 0.6]), np.array([[0, 0, 0], [2.0, 2, 2]]), covariances
+    )
+
+
+def test_one_step_is_that_of_the_formula(table, mixture):
+    rows, weights, shrinkage = table.rows, table.weights, 7.0
+    densities = np.stack(
+        [
+            share * multivariate_normal(mean, covariance).pdf(rows)
+            for share, mean, covariance in zip(
+                mixture.weights, mixture.means, mixture.covariances, strict=True
+            )
+        ]
+    )
+    (likelihood,), (sums,) = _expected([mixture], table)
+    # A log density of size ten in single precision.
+    assert likelihood == pytest.approx(
+        np.average(np.log(densities.sum(axis=0)), weights=weights), abs=1e-5
+    )
+    members = densities / densities.sum(axis=0) * weights / weights.sum()
+    count = weights.sum() ** 2 / (weights**2).sum()
+    masses = count * members.sum(axis=1)
+    means = np.stack([np.average(rows, axis=0, weights=own) for own in members])
+    scatters = np.stack([np.cov(rows.T, aweights=own, ddof=0) for own in members])
+    within = np.average(scatters, axis=0, weights=masses)
+    step = _maximized(sums, table, shrinkage)
+    np.testing.assert_allclose(step.means, means, atol=1e-5)
+    for found, mass, scatter in zip(step.covariances, masses, scatters, strict=True):
+        expected = (mass * scatter + shrinkage * within) / (mass + shrinkage)
+        # The floor is 1e-4 and a little for means that are not at zero.
+        np.testing.assert_allclose(found, expected + 1e-4 * np.eye(3), atol=3e-5)
+
+
+def test_starts_do_not_touch_each_other(table):
+    starts = [Start(2, 0), Start(5, 1), Start(3, 2)]
+    together = next(mixture_path(table, starts, [6.0]))
+    for start, mixture in zip(starts, together, strict=True):
+        (alone,) = next(mixture_path(table, [start], [6.0]))
+        # Other shapes of matrix products round otherwise, and some dozen steps carry it on.
+        np.testing.assert_allclose(mixture.means, alone.means, atol=1e-3)
+        np.testing.assert_allclose(mixture.covariances, alone.covariances, atol=1e-3)
+
+
+def test_a_narrow_cluster_far_away_keeps_a_positive_covariance(generator):
+    rows = generator.normal(size=(20_000, 5))
+    rows[:40] = np.array([100.0, -80, 40, 20, 0]) + 1e-5 * generator.normal(size=(40, 5))
+    table = RowTable(rows, np.ones(len(rows)))
+    for mixtures in mixture_path(table, [Start(16, 0)], [60.0, 2.0, 1e-3]):
+        assert np.linalg.eigvalsh(mixtures[0].covariances).min() > 0
