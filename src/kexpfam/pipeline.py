@@ -45,9 +45,9 @@ from kexpfam.tuning import (
 
 __all__ = ["Fit", "Settings", "fit_density", "solve_again", "sum_rows"]
 
-_NOISE_FACTORS = 2.0 ** np.arange(-3, 4)
+_NOISE_FACTORS = 2.0 ** np.arange(-2, 3)
 _PENALTIES = 10.0 ** np.arange(-9, 2.5, 0.5)
-_N_DRAWS = 16_384
+_N_DRAWS = 8192
 _FEWEST_ROWS = 4
 
 

@@ -39,9 +39,12 @@ def test_huge_angles_stay_bounded_and_derivatives_are_right(generator):
 @pytest.mark.parametrize("count", [3, 256, 700])
 def test_the_upper_half_is_that_of_the_product(count, generator):
     lines = generator.standard_normal((count, 40))
+    seeds = generator.standard_normal((count, count))
     with jax.enable_x64(True):
-        found = np.asarray(from_upper_half(upper_products(lines, lines)))
-    np.testing.assert_allclose(found, lines @ lines.T, atol=1e-12)
+        products, pulled = jax.vjp(lambda lines: from_upper_half(upper_products(lines)), lines)
+        (slope,) = pulled(seeds)
+    np.testing.assert_allclose(products, lines @ lines.T, atol=1e-12)
+    np.testing.assert_allclose(slope, (seeds + seeds.T) @ lines, atol=1e-11)
     by_blas = add_upper_products(add_upper_products(None, lines[:, :15]), lines[:, 15:])
     np.testing.assert_allclose(np.triu(by_blas), np.triu(lines @ lines.T), atol=1e-12)
 

@@ -95,6 +95,13 @@ def test_proportions_of_defensive_draws_stand_for_the_base_density(generator):
     np.testing.assert_allclose(shares @ draws.rows, mean, atol=5 * 1.5 / np.sqrt(40_000))
 
 
+def test_log_densities_of_widened_mixtures_are_their_own(generator):
+    mixture, rows = BASES["mixture"], 3 * generator.standard_normal((50, 2))
+    together = mixture.widened_log_densities(rows, (1.0, 1.5, 4.0))
+    for logs, factor in zip(together.T, (1.0, 1.5, 4.0), strict=True):
+        np.testing.assert_allclose(logs, mixture.widened(factor).log_density(rows), rtol=1e-12)
+
+
 def test_a_spike_far_out_is_found():
     """A tilt that puts most of the mass five deviations away, where q0 is never drawn."""
     base = GaussianMixtureDensity(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])

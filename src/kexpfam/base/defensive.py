@@ -27,6 +27,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from kexpfam.base.density import BaseDensity
+from kexpfam.base.mixture import GaussianMixtureDensity
 
 __all__ = ["BaseDraws", "draw_defensively"]
 
@@ -48,6 +49,9 @@ def draw_defensively(base: BaseDensity, n_draws: int, generator: np.random.Gener
     rows = np.concatenate(
         [density.sample(int(n), generator) for density, n in zip(widened, counts, strict=True)]
     )
-    logs = np.stack([density.log_density(rows) for density in widened], axis=1)
+    if isinstance(base, GaussianMixtureDensity):
+        logs = base.widened_log_densities(rows, (1.0, *_FACTORS))
+    else:
+        logs = np.stack([density.log_density(rows) for density in widened], axis=1)
     log_ratios = logs[:, 0] - logsumexp(logs, axis=1, b=counts / n_draws)
     return BaseDraws(rows, log_ratios - logsumexp(log_ratios))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,14 +56,22 @@ class GaussianMixtureDensity:
         return self._roots.transpose(0, 2, 1) @ self._roots
 
     def component_log_densities(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        """log π_k N(x; μ_k, Σ_k), one component at a time: (n, k, d) numbers overflow the cache."""
+        """log π_k N(x; μ_k, Σ_k)."""
+        return self._constants - self._squared_distances(rows) / 2
+
+    @cached_property
+    def _constants(self) -> Float[np.ndarray, " k"]:
         log_roots = np.log(np.diagonal(self._roots, axis1=1, axis2=2)).sum(axis=1)
-        constants = log_roots - rows.shape[1] / 2 * np.log(2 * np.pi) + np.log(self.weights)
-        logs = np.empty((len(rows), len(self.weights)))
+        n_columns = self.means.shape[1]
+        return np.asarray(log_roots - n_columns / 2 * np.log(2 * np.pi) + np.log(self.weights))
+
+    def _squared_distances(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
+        """(x − μ_k)ᵀP_k(x − μ_k), one component at a time: (n, k, d) numbers overflow the cache."""
+        squares = np.empty((len(rows), len(self.weights)))
         for k, (mean, root) in enumerate(zip(self.means, self._roots, strict=True)):
             whitened = (rows - mean) @ root.T
-            logs[:, k] = constants[k] - np.einsum("ne,ne->n", whitened, whitened) / 2
-        return logs
+            squares[:, k] = np.einsum("ne,ne->n", whitened, whitened)
+        return squares
 
     def _scores(
         self, rows: Float[np.ndarray, "n d"]
@@ -121,6 +130,16 @@ class GaussianMixtureDensity:
     def widened(self, factor: float) -> GaussianMixtureDensity:
         """The same mixture with every component's deviations multiplied by `factor`."""
         return GaussianMixtureDensity(self.weights, self.means, factor**2 * self.covariances)
+
+    def widened_log_densities(
+        self, rows: Float[np.ndarray, "n d"], factors: Sequence[float]
+    ) -> Float[np.ndarray, "n f"]:
+        """Log densities of widened copies: their distances differ by the factor alone."""
+        squares = self._squared_distances(rows)
+        logs = [
+            logsumexp(self._constants - squares / (2 * factor**2), axis=1) for factor in factors
+        ]
+        return np.stack(logs, axis=1) - rows.shape[1] * np.log(factors)
 
     def box(
         self, n_deviations: float = 9.0

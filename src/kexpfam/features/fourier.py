@@ -168,7 +168,7 @@ class FourierBasis:
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:
         """Sums that hold for every noise."""
         parts = self.parts(block)
-        gram = upper_products(parts.lines, parts.lines).astype("float64")
+        gram = upper_products(parts.lines).astype("float64")
         return parts.others._replace(gram=gram)
 
     def parts(self, block: Block) -> FourierParts:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -24,16 +25,30 @@ __all__ = ["add_upper_products", "from_upper_half", "half_places", "upper_produc
 _NARROWEST, _MOST_BANDS = 256, 8
 
 
-def upper_products(weighted: Float[Any, "t n"], plain: Float[Any, "t n"]) -> Float[Array, "t t"]:
-    """The upper half of weighted · plainᵀ, where that is symmetric."""
-    count = weighted.shape[0]
+@jax.custom_vjp
+def upper_products(lines: Float[Any, "t n"]) -> Float[Array, "t t"]:
+    """The upper half of lines · linesᵀ."""
+    count = lines.shape[0]
     band = max(_NARROWEST, count // _MOST_BANDS)
     bands = []
     for first in range(0, count, band):
         # Accelerators would multiply float32 in a shorter format unless told.
-        product = jnp.matmul(weighted[first : first + band], plain[first:].T, precision="highest")
+        product = jnp.matmul(lines[first : first + band], lines[first:].T, precision="highest")
         bands.append(jnp.pad(product, ((0, 0), (first, 0))))
     return jnp.concatenate(bands)
+
+
+def _upper_products_forward(lines: Any) -> Any:
+    return upper_products(lines), lines
+
+
+def _upper_products_backward(lines: Any, slope: Any) -> Any:
+    # Both factors are the same: one product instead of one for each.
+    upper = jnp.triu(slope)
+    return (jnp.matmul(upper + upper.T, lines, precision="highest"),)
+
+
+upper_products.defvjp(_upper_products_forward, _upper_products_backward)
 
 
 def add_upper_products(

@@ -191,13 +191,13 @@ def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
         return jax.lax.map(base_term, copies).mean(axis=0)
 
     angles = frequencies @ block.rows.T
-    stacked = jnp.concatenate(cosine_and_sine(angles))
-    weighted = stacked * block.weights
+    roots = jnp.sqrt(block.weights)
+    lines = jnp.concatenate(cosine_and_sine(angles)) * roots
     terms = jax.lax.map(at_level, (block.points, block.pulls))
     return LadderMoments(
         weight=block.weights.sum(),
-        gram=upper_products(weighted, stacked),
-        total=weighted.sum(axis=1),
+        gram=upper_products(lines),
+        total=lines @ roots,
         base_terms=terms * jnp.tile(basis.amplitudes, 2),
     )
 

@@ -11,7 +11,7 @@ it starts with this reduction.)
 |----------|--------------------------|------------|
 | λ        | penalties                | (l,)       |
 | T        | diagonal, beside         | (m,), (m−1,) |
-| Q        | rotation, from its second line and column on | (m−1, m−1) |
+| Q        | reflectors, scales       | (m, m), (m−1,) |
 | β        | coefficients, as columns | (m, l)     |
 """
 
@@ -42,12 +42,19 @@ def ridge_path(
     if len(inner.linear) == 1:
         return unwhitened(root, -inner.linear[:, None] / (inner.quadratic + penalties))
     reflectors, diagonal, beside, scales = linalg.tridiagonal(inner.quadratic, lower=True)
-    rotation = linalg.householder_product(reflectors[1:, :-1], scales)
-    turned = jnp.concatenate([inner.linear[:1], rotation.T @ inner.linear[1:]])
+    turned = _rotated(reflectors, scales, inner.linear[:, None], back=True)
     below, above = jnp.pad(beside, (1, 0)), jnp.pad(beside, (0, 1))
 
     def solved(penalty: Any) -> Float[Array, " m"]:
-        return linalg.tridiagonal_solve(below, diagonal + penalty, above, turned[:, None])[:, 0]
+        return linalg.tridiagonal_solve(below, diagonal + penalty, above, turned)[:, 0]
 
     solutions = jax.vmap(solved, out_axes=1)(penalties)
-    return unwhitened(root, -jnp.concatenate([solutions[:1], rotation @ solutions[1:]]))
+    return unwhitened(root, -_rotated(reflectors, scales, solutions))
+
+
+def _rotated(
+    reflectors: Any, scales: Any, columns: Float[Array, "m c"], back: bool = False
+) -> Float[Array, "m c"]:
+    """Q times columns, or Qᵀ: by the reflectors one after the other, Q itself is never made."""
+    turned = linalg.ormqr(reflectors[1:, :-1], scales, columns[1:], transpose=back)
+    return jnp.concatenate([columns[:1], turned])
