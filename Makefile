@@ -39,7 +39,7 @@ experiments: .venv/installed
 # Every claim of docs/benchmarks.md but the GPU's, one after the other; half an hour.
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench]'
-	for name in moments prediction tuned_fit peers grid cluster scaling flows; do $(BIN)/python benchmarks/$$name.py; done
+	for name in moments prediction tuned_fit tuned_functions peers grid cluster scaling flows; do $(BIN)/python benchmarks/$$name.py; done
 	$(BIN)/python benchmarks/page.py
 
 # The site in docs/_build/html; warnings are errors. Examples run again when they change.

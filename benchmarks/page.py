@@ -127,6 +127,18 @@ def tuned() -> str:
     )
 
 
+def tuned_functions() -> str:
+    found = read("tuned_functions")
+    some, every = found["log_likelihoods"].values()
+    rows = [[name, f"{some[name]:.3f}", f"{every[name]:.3f}"] for name in some]
+    return (
+        "Mean test log-likelihood of tuned fits with 512 functions, whose length-scales were tuned "
+        "with some or all of them:\n\n"
+        + table(["", "256 functions", "all"], rows)
+        + f"\n\nMean difference {found['difference']:+.3f} ± {found['difference_error']:.3f}."
+    )
+
+
 def peers() -> str:
     found = read("peers")
     wide, flat = found["eleven columns"], found["two columns"]
@@ -197,6 +209,7 @@ SECTIONS = {
     "A cluster (`cluster.py`)": cluster,
     "Prediction (`prediction.py`)": prediction,
     "A tuned fit (`tuned_fit.py`)": tuned,
+    "What tuning follows (`tuned_functions.py`)": tuned_functions,
 }
 
 

@@ -36,6 +36,20 @@ def test_scikit_learns_checks():
     assert len(passed) >= 47
 
 
+def test_rows_can_be_added_where_there_is_a_tilt(two_clusters):
+    alone = KernelDiffusion(random_state=0).fit(two_clusters)
+    assert alone.n_steps_ == 0
+    assert not hasattr(alone, "partial_fit")
+    with pytest.raises(AttributeError) as caught:
+        alone.partial_fit(two_clusters)
+    assert "start with partial_fit or give n_components a number" in str(caught.value.__cause__)
+    with pytest.raises(ValueError, match="base density alone"):
+        alone.forget(two_clusters)
+    fed = KernelDiffusion(random_state=0).partial_fit(two_clusters[:200])
+    fed.partial_fit(two_clusters[200:])
+    assert fed._sums.weight == pytest.approx(300)
+
+
 def test_frames_weights_and_order(fitted, two_clusters, generator):
     names = ["a", "b"]
     for frame in (

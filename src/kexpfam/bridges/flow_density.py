@@ -15,7 +15,6 @@ log Φ is concave, so that steps from the left of the root approach it without p
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,13 +27,12 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.data.coordinates import Coordinates
-from kexpfam.ladder import ScoreField, flow
+from kexpfam.ladder import ScoreField
+from kexpfam.ladder.flow import traced_flow_up
 
 __all__ = ["FlowDensity", "TracedCoordinates", "normal_quantile"]
 
 _NEWTON_STEPS = 8
-# As it is before it is compiled for float64: to be traced inside the user's own compiled code.
-_flow_up = inspect.unwrap(flow._flow_up)
 
 
 @jax.custom_jvp
@@ -144,5 +142,5 @@ class FlowDensity:
             logs = self.scores.base.log_density(whitened[None], jnp.exp(self.scores.knots[0]))
         else:
             # A number of steps that is known beforehand is what reverse differentiation needs.
-            logs, _ = _flow_up(self.scores, whitened[None], self.n_steps)
+            logs, _ = traced_flow_up(self.scores, whitened[None], self.n_steps)
         return logs[0] + log_jacobian

@@ -9,6 +9,7 @@ from typing import Any, Self
 import jax
 import numpy as np
 from sklearn.exceptions import NotFittedError
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.data.rows import RowSource
@@ -43,6 +44,15 @@ class AdditiveRows:
     def _empty(self) -> None:
         """Forget all rows, and keep the choices."""
 
+    def _fit_first(self, X: Any, sample_weight: Any) -> Self:
+        """Fit to rows that others will be added to."""
+        return self.fit(X, None, sample_weight)
+
+    def _can_take_rows(self) -> bool:
+        """Whether rows can be added; if not, an AttributeError says why."""
+        return True
+
+    @available_if(lambda model: model._can_take_rows())
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add the rows of X to those that the model has seen.
 
@@ -61,7 +71,7 @@ class AdditiveRows:
         try:
             check_is_fitted(self)
         except NotFittedError:
-            return self.fit(X, y, sample_weight)
+            return self._fit_first(X, sample_weight)
         return self._add(X, sample_weight, 1.0)
 
     def forget(self, X: Any, sample_weight: Any = None) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,6 +36,7 @@ from kexpfam.ladder import (
     walk_down,
 )
 from kexpfam.ladder.flow import ScoreField
+from kexpfam.ladder.frequencies import N_COMPONENTS
 from kexpfam.ladder.levels import Levels, no_levels
 from kexpfam.ladder.sums import LadderSums
 from kexpfam.moments import Checkpoint
@@ -52,6 +53,11 @@ _ROUGH, _SHORTER, _POOR = 10.0, 4, 100.0
 _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # More steps than any fit asks for.
 _MOST_STEPS = 10_000
+_NO_TILT = (
+    "This model is its base density alone (n_steps_ = 0), which is not a sum over rows: they can "
+    "be added or taken away only by another fit. To have a tilt in any case, start with "
+    "partial_fit or give n_components a number."
+)
 
 
 @compiled
@@ -87,7 +93,8 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
     ----------
     n_components : int or "auto", default="auto"
         Number of Fourier features, in cosine-sine pairs: an odd number is rounded up. "auto" takes
-        1024, or none where a trial on held-out rows gains too little over the base density.
+        1024, or none where a trial on held-out rows gains too little over the base density (but
+        `partial_fit` always takes them: rows can be added to nothing else).
     features : "auto" or InteractionFeatures, default="auto"
         How frequencies are drawn; "auto" chooses their range and orders on held-out rows.
     marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
@@ -192,6 +199,18 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         -------
         self
         """
+        return self._fit(self._settings(), X, sample_weight, checkpoint)
+
+    def _fit_first(self, X: Any, sample_weight: Any) -> KernelDiffusion:
+        """With a tilt in any case: rows can be added to nothing else."""
+        settings = self._settings()
+        if settings.n_components == "auto":
+            settings = replace(settings, n_components=N_COMPONENTS)
+        return self._fit(settings, X, sample_weight)
+
+    def _fit(
+        self, settings: LadderSettings, X: Any, sample_weight: Any, checkpoint: Any = None
+    ) -> KernelDiffusion:
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
         entropy = check_random_state(self.random_state).randint(2**31, size=4).tolist()
@@ -200,7 +219,7 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
             entropy = saved.entropy(entropy)
         fit = fit_ladder(
             source,
-            self._settings(),
+            settings,
             np.random.SeedSequence(entropy),
             progress,
             list(getattr(self, "feature_names_in_", [])) or None,
@@ -273,13 +292,14 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         self._sums = self._kept_sums().emptied()
         self._settle(no_levels(self.field_.basis, self.noise_scales_))
 
+    def _can_take_rows(self) -> bool:
+        if not getattr(self, "_has_tilt", True):
+            raise AttributeError(_NO_TILT)
+        return True
+
     def _kept_sums(self) -> LadderSums:
         if not self._has_tilt:
-            raise ValueError(
-                "This model is its base density alone (n_steps_ = 0), which is not a sum over "
-                "rows: they can be added or taken away only by another fit. Give n_components a "
-                "number to have a tilt in any case."
-            )
+            raise ValueError(_NO_TILT)
         if self._sums is None:
             raise ValueError(SUMS_LEFT_OUT)
         return self._sums

@@ -21,7 +21,7 @@ from kexpfam.ladder.moments import LadderMoments, PreparedBlock, prepared_blocks
 from kexpfam.ladder.sums import fold_parts, n_directions, n_held_out
 from kexpfam.progress import Progress
 
-__all__ = ["Trial", "choose_features"]
+__all__ = ["N_COMPONENTS", "Trial", "choose_features"]
 
 # Rows times columns, within limits.
 _SEARCH_NUMBERS, _SEARCH_ROWS = 100_000, (2500, 10_000)
@@ -38,7 +38,7 @@ _FIRST, _HOPELESS = 2, 0.03
 _SHORTER, _LONGER = (0.2, 0.1), (0.8,)
 # How many functions are fitted unless told, and the nats a row that the search must gain by them:
 # below, the base density is left alone, which is exact and many times faster.
-_N_COMPONENTS, _WORTH_A_TILT = 1024, 0.1
+N_COMPONENTS, _WORTH_A_TILT = 1024, 0.1
 
 
 class Trial(NamedTuple):
@@ -74,9 +74,7 @@ def choose_features(
         )
     ]
     seed = int(generator.integers(2**31))
-    count = min(
-        _SEARCH_COMPONENTS, _N_COMPONENTS if isinstance(n_components, str) else n_components
-    )
+    count = min(_SEARCH_COMPONENTS, N_COMPONENTS if isinstance(n_components, str) else n_components)
 
     def gain(features: InteractionFeatures) -> float:
         basis = features.build(count, trial.root, np.random.default_rng(seed))
@@ -103,7 +101,7 @@ def choose_features(
             if gained > start:
                 break
     if isinstance(n_components, str):
-        n_components = _N_COMPONENTS if gained > _WORTH_A_TILT else 0
+        n_components = N_COMPONENTS if gained > _WORTH_A_TILT else 0
     return best, n_components
 
 

@@ -39,7 +39,7 @@ from kexpfam.features import FourierBasis, FourierMoments, QuadraticSystem
 from kexpfam.features.products import upper_products
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.ladder.mixture import MixtureScore, SmoothedMixture
-from kexpfam.moments import MonteCarloNoise, Summation, add_moments, total_moments
+from kexpfam.moments import MonteCarloNoise, Summation, add_moments
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
 
@@ -100,9 +100,8 @@ class LadderSummation(Summation):
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
         block = prepared_block(self._scores, self.levels, rows, weights, self._noise)
-        if sums is None:
-            return _first_block(self.basis, block)
-        return _next_block(sums, self.basis, block)
+        before = _nothing(self.basis, len(self.levels)) if sums is None else sums
+        return _with_block(before, self.basis, block)
 
 
 def level_scores(base: SmoothedMixture, levels: Float[np.ndarray, " l"]) -> list[MixtureScore]:
@@ -163,16 +162,23 @@ def _copies(score: MixtureScore, level: Any, rows: Any, moves: Any) -> Any:
 
 def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LadderMoments:
     """Sums over all rows."""
-    return total_moments([_first_block(basis, block) for block in blocks])
+    sums: LadderMoments | None = None
+    for block in blocks:
+        before = _nothing(basis, len(block.points)) if sums is None else sums
+        sums = _with_block(before, basis, block)
+    return LadderMoments(*map(np.asarray, sums))  # type: ignore[arg-type]
 
 
-@compiled
-def _first_block(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
-    return _block_moments(basis, block)
+def _nothing(basis: FourierBasis, n_levels: int) -> LadderMoments:
+    """Sums of no rows. Every block is added to others, so that one program serves all."""
+    count = basis.n_features
+    return LadderMoments(
+        np.zeros(()), np.zeros((count, count)), np.zeros(count), np.zeros((n_levels, count))
+    )
 
 
 @compiled(on_device=True, donated=("sums",))
-def _next_block(sums: LadderMoments, basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+def _with_block(sums: LadderMoments, basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
     return add_moments(sums, _block_moments(basis, block))
 
 
