@@ -206,7 +206,8 @@ def markdown(records: dict[str, dict[str, float]], tables: list[str], methods: l
             error = np.std(means) / np.sqrt(len(means)) if len(means) > 1 else found[0]["error"]
             seconds = np.median([record["fit_seconds"] for record in found])
             evaluated = np.median([record["evaluate_seconds"] for record in found])
-            cells.append(f"{np.mean(means):.2f} ± {error:.2f} ({seconds:.0f} s, {evaluated:.1f} s)")
+            taken = f"{seconds:.0f}" if seconds > 10 else f"{seconds:.1f}"
+            cells.append(f"{np.mean(means):.2f} ± {error:.2f} ({taken} s, {evaluated:.1f} s)")
         lines.append(f"| {table} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
