@@ -72,3 +72,10 @@ def test_narrow_clusters_far_away_keep_positive_covariances():
     table = RowTable(rows, np.ones(len(rows)))
     for mixtures in mixture_path(table, [Start(16, 0)], [60.0, 2.0, 1e-3, 1e-6]):
         assert np.linalg.eigvalsh(mixtures[0].covariances).min() > 0
+
+
+def test_tables_of_many_columns_have_blocks_too(generator):
+    rows = generator.normal(size=(40, 700))
+    blocks = [monomials for _, monomials in RowTable(rows, np.ones(40)).blocks()]
+    assert [len(block) for block in blocks] == [16, 16, 8]
+    np.testing.assert_allclose(np.concatenate(blocks)[:, 1:701], rows, rtol=1e-7)

@@ -54,7 +54,7 @@ class RowTable:
         # How many rows of equal weight would be as certain (Kish).
         self.count = float(1 / (self.shares**2).sum())
         n_monomials = (rows.shape[1] + 1) * (rows.shape[1] + 2) // 2
-        self._size = _BLOCK_NUMBERS // max(n_monomials, _FEWEST_NUMBERS)
+        self._size = max(16, _BLOCK_NUMBERS // max(n_monomials, _FEWEST_NUMBERS))
         self._kept: list[np.ndarray] = []
         if len(rows) * n_monomials <= _MOST_KEPT:
             self._kept = [_monomials(rows[part]) for part in self._parts()]
@@ -137,11 +137,12 @@ def _expected(
     them with the few components of one mixture.
     """
     polynomials = np.concatenate([_log_polynomials(mixture) for mixture in mixtures])
+    single = polynomials.astype(np.float32)
     ends = np.cumsum([len(mixture.weights) for mixture in mixtures])
-    parts = [slice(*ends_) for ends_ in pairwise([0, *ends.tolist()])]
+    parts = [slice(first, last) for first, last in pairwise([0, *ends.tolist()])]
     likelihoods, sums = np.zeros(len(mixtures)), np.zeros(polynomials.shape)
     for shares, monomials in table.blocks():
-        members = polynomials.astype(np.float32) @ monomials.T
+        members = single @ monomials.T
         for number, part in enumerate(parts):
             own = members[part]
             highest = own.max(axis=0)
