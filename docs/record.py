@@ -3,13 +3,15 @@
 Run from anywhere, with make and Python: ``python docs/record.py``. Every command is run in a fresh
 clone of the last commit, beside which lies one table in two parts, and ``docs/recordings/NAME.txt``
 gets the commands with their output. Times and the folder's path are taken out, so that a recording
-changes only where the program does.
+changes only where the program does. With Chromium on the path, the top of the first report becomes
+``docs/images/report.png``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,6 +65,26 @@ def main(names: list[str]) -> None:
             if name in names or not names:
                 (HERE / f"{name}.txt").write_text(text, "utf-8")
                 print(name)
+        _photograph(Path(folder) / "wine.html", HERE.parent / "images" / "report.png")
+
+
+def _photograph(page: Path, picture: Path) -> None:
+    """The top of a page as a browser shows it."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        print(f"No Chromium on the path: {picture.name} stays as it was.")
+        return
+    switches = "--headless=new --no-sandbox --disable-gpu --hide-scrollbars --no-first-run"
+    with tempfile.TemporaryDirectory() as profile:
+        subprocess.run(
+            [
+                *(browser, *switches.split(), f"--user-data-dir={profile}"),
+                *("--window-size=1100,1180", f"--screenshot={picture}", page.as_uri()),
+            ],
+            check=True,
+            capture_output=True,
+        )
+    print(picture.name)
 
 
 def _output(command: str, folder: str) -> str:

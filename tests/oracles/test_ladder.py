@@ -161,6 +161,16 @@ def test_moments_of_every_level_against_draws_of_the_noise(basis, mixture, gener
             assert (np.abs(mine - mean) < 5 * error).all()
 
 
+def test_scores_of_noisy_copies_in_single_precision_are_close(mixture, generator):
+    rows = generator.standard_normal((100, 2))
+    (block,) = prepared_blocks(mixture, NOISE_SCALES, rows, np.ones(100))
+    for level, points, pulls in zip(NOISE_SCALES, block.points, block.pulls, strict=True):
+        for copy, pull in zip(points, pulls, strict=True):
+            expected = compiled(mixture.gradient)(copy.astype(float), level)
+            # 1e-7 of a number, times what precisions and the sum over components add.
+            np.testing.assert_allclose(pull, expected, atol=1e-5 * np.abs(expected).max())
+
+
 def test_sums_of_parts_add_up(basis, mixture, generator):
     rows, weights = generator.standard_normal((300, 2)), np.ones(300)
     whole = ladder_moments(basis, mixture, NOISE_SCALES, rows, weights)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import RowTable, Start, _expected, _maximized, mixture_path
+from kexpfam.base.shrunk import MonomialTable, Start, _expected, _maximized, mixture_path
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def table(generator):
     rows = np.concatenate(
         [generator.normal(size=(300, 3)), generator.normal(2.0, [0.3, 1.0, 0.1], size=(200, 3))]
     )
-    return RowTable(rows, generator.uniform(0.5, 2.0, 500))
+    return MonomialTable(rows, generator.uniform(0.5, 2.0, 500))
 
 
 @pytest.fixture
@@ -69,13 +69,13 @@ def test_narrow_clusters_far_away_keep_positive_covariances():
     generator = np.random.default_rng(1)
     rows, places = generator.normal(size=(2000, 3)), 100 * generator.normal(size=(10, 3))
     rows[:400] = places[np.arange(400) % 10] + 1e-5 * generator.normal(size=(400, 3))
-    table = RowTable(rows, np.ones(len(rows)))
+    table = MonomialTable(rows, np.ones(len(rows)))
     for mixtures in mixture_path(table, [Start(16, 0)], [60.0, 2.0, 1e-3, 1e-6]):
         assert np.linalg.eigvalsh(mixtures[0].covariances).min() > 0
 
 
 def test_tables_of_many_columns_have_blocks_too(generator):
     rows = generator.normal(size=(40, 700))
-    blocks = [monomials for _, monomials in RowTable(rows, np.ones(40)).blocks()]
+    blocks = [monomials for _, monomials in MonomialTable(rows, np.ones(40)).blocks()]
     assert [len(block) for block in blocks] == [16, 16, 8]
     np.testing.assert_allclose(np.concatenate(blocks)[:, 1:701], rows, rtol=1e-7)

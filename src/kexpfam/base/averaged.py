@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import RowTable, Start, mixture_path
+from kexpfam.base.shrunk import MonomialTable, Start, mixture_path
 from kexpfam.data.sketch import Sketch
 from kexpfam.progress import Progress
 
@@ -101,7 +101,7 @@ def choose_average(
     """Size and shrinkage with the best held-out likelihood, foreseen from averages of two."""
     best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0)
     highest_alone = -np.inf
-    table, judges, counts = RowTable(rows[~held], weights[~held]), rows[held], weights[held]
+    table, judges, counts = MonomialTable(rows[~held], weights[~held]), rows[held], weights[held]
     n_train = len(table.rows)
     fewest = min(8, n_train // _TOO_MANY_ROWS)
     sizes = [
@@ -126,10 +126,10 @@ def choose_average(
                 error = float(np.sqrt(np.average((logs - likelihood) ** 2, weights=counts)))
                 error /= np.sqrt(len(rows))
                 found = AverageSearch(size, shrinkage, likelihood, error)
-            before, alone = alone, float(np.average(each.mean(axis=0), weights=counts))
-            if alone < before:
+            by_itself = float(np.average(each.mean(axis=0), weights=counts))
+            if by_itself < alone:
                 break
-        alone = max(alone, before)
+            alone = by_itself
         if alone < highest_alone - _FALLEN_BEHIND:
             break
         highest_alone = max(highest_alone, alone)
@@ -168,7 +168,7 @@ def fit_average(
 ) -> Average:
     """Several mixtures of about the chosen size, on all rows."""
     starts = _n_starts(search.n_components, rows.shape[1], n_averaged)
-    table = RowTable(rows, weights)
+    table = MonomialTable(rows, weights)
     sizes = np.resize([factor * search.n_components for factor in _FACTORS], starts)
     sizes = np.clip(np.round(sizes), 1, max(1, len(rows) // _ROWS_PER_COMPONENT)).astype(int)
     each = [Start(int(size), seed + number) for number, size in enumerate(sizes)]
@@ -189,7 +189,7 @@ def held_out_logs(
 ) -> Float[np.ndarray, " k"]:
     """Held-out log densities of one mixture of middling size: enough to compare coordinates by."""
     size = max(1, min(8, int((~held).sum()) // 20))
-    table = RowTable(rows[~held], weights[~held])
+    table = MonomialTable(rows[~held], weights[~held])
     (mixture,) = next(mixture_path(table, [Start(size, seed)], [_SHRINKAGES[0]]))
     return _log_densities(mixture, rows[held])
 

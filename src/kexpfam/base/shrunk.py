@@ -29,7 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam.base.mixture import GaussianMixtureDensity
 
-__all__ = ["RowTable", "Start", "mixture_path"]
+__all__ = ["MonomialTable", "Start", "mixture_path"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
@@ -42,7 +42,7 @@ _MOST_KEPT = 64_000_000
 _MOST_ITERATIONS, _CLUSTER_ITERATIONS = 30, 8
 
 
-class RowTable:
+class MonomialTable:
     """Rows with their shares, and their monomials 1, x_i and x_i x_j (i ≤ j) by blocks.
 
     The monomials turn all quadratic forms into one matrix product. They are kept while they fit.
@@ -82,7 +82,7 @@ class Start(NamedTuple):
 
 
 def mixture_path(
-    table: RowTable, starts: Sequence[Start], shrinkages: Sequence[float]
+    table: MonomialTable, starts: Sequence[Start], shrinkages: Sequence[float]
 ) -> Iterator[list[GaussianMixtureDensity]]:
     """A mixture for each start, for ever weaker shrinkage: each goes on from the one before."""
     mixtures = [_clustered(table, start) for start in starts]
@@ -93,7 +93,7 @@ def mixture_path(
         yield mixtures
 
 
-def _clustered(table: RowTable, start: Start) -> GaussianMixtureDensity:
+def _clustered(table: MonomialTable, start: Start) -> GaussianMixtureDensity:
     """Clusters of rows as components with one covariance."""
     rows, shares, size = table.rows, table.shares, start.n_components
     clusters = KMeans(size, n_init=1, max_iter=_CLUSTER_ITERATIONS, random_state=start.seed % 2**32)
@@ -109,7 +109,7 @@ def _clustered(table: RowTable, start: Start) -> GaussianMixtureDensity:
 
 def _improved(
     mixtures: Sequence[GaussianMixtureDensity],
-    table: RowTable,
+    table: MonomialTable,
     shrinkage: float,
     most_iterations: int,
 ) -> list[GaussianMixtureDensity]:
@@ -129,7 +129,7 @@ def _improved(
 
 
 def _expected(
-    mixtures: Sequence[GaussianMixtureDensity], table: RowTable
+    mixtures: Sequence[GaussianMixtureDensity], table: MonomialTable
 ) -> tuple[Float[np.ndarray, " s"], list[Float[np.ndarray, "k p"]]]:
     """The likelihood of each mixture, and sums of monomials over the rows of each component.
 
@@ -168,7 +168,7 @@ def _log_polynomials(mixture: GaussianMixtureDensity) -> Float[np.ndarray, "k p"
 
 
 def _maximized(
-    sums: Float[np.ndarray, "k p"], table: RowTable, shrinkage: float
+    sums: Float[np.ndarray, "k p"], table: MonomialTable, shrinkage: float
 ) -> GaussianMixtureDensity:
     n_columns = table.rows.shape[1]
     one, other = np.triu_indices(n_columns)

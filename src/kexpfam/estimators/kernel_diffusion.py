@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.choices import as_number, checked_name, positive_number, shown, whole
-from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
@@ -28,28 +27,25 @@ from kexpfam.features import InteractionFeatures
 from kexpfam.ladder import (
     LadderSettings,
     complete_rows,
+    derivatives,
     fit_ladder,
-    flow_down,
-    flow_up,
+    flow_draws,
+    log_densities,
     score_field,
     steps_needed,
-    walk_down,
+    walk_draws,
 )
 from kexpfam.ladder.flow import ScoreField
 from kexpfam.ladder.frequencies import N_COMPONENTS
 from kexpfam.ladder.levels import Levels, no_levels
 from kexpfam.ladder.sums import LadderSums
 from kexpfam.moments import Checkpoint
-from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 
 __all__ = ["KernelDiffusion"]
 
-# Blocks of two sizes: everything is compiled once, and a few rows do not pay for many.
-_BLOCK, _FEW = 512, 64
-# Times its tolerance, an error of the flow is worth steps so many times shorter; and a warning, if
-# that does not help.
-_ROUGH, _SHORTER, _POOR = 10.0, 4, 100.0
+# Times its tolerance, an error of the flow is worth a warning.
+_POOR = 100.0
 _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # More steps than any fit asks for.
 _MOST_STEPS = 10_000
@@ -58,11 +54,6 @@ _NO_TILT = (
     "be added or taken away only by another fit. To have a tilt in any case, start with "
     "partial_fit or give n_components a number."
 )
-
-
-@compiled
-def _derivatives_at(field: Any, rows: Any, time: Any, axes: Any, metric: Any) -> Any:
-    return field.score(rows, time), field.curvature(rows, time, axes, metric)
 
 
 class DiffusionState(NamedTuple):
@@ -334,12 +325,7 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         """
         rows = self._checked_rows(X)
         whitened = self.coordinates_.forward(rows)
-        logs, errors = self._in_blocks(flow_up, whitened, self.n_steps_)
-        # Rows far out move fast: for some the common steps are too long.
-        rough = np.flatnonzero(~(errors <= _ROUGH * self.tolerance))
-        if self.n_steps_ > 0 and len(rough):
-            finer = self._in_blocks(flow_up, whitened[rough], _SHORTER * self.n_steps_)
-            logs[rough], errors[rough] = finer
+        logs, errors = log_densities(self.field_, whitened, self.n_steps_, self.tolerance)
         logs += self.coordinates_.log_jacobian(rows)
         if return_error:
             return logs, errors
@@ -402,18 +388,8 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
 
     def _derivatives(self, rows: Float[np.ndarray, "n d"], time: float) -> tuple[Any, Any]:
         """The score in whitened coordinates, and the curvature that the Laplacian needs."""
-        metric = self.coordinates_.slopes(rows) ** 2
-        pieces = [
-            [part[: len(piece)] for part in _derivatives_at(
-                self.field_, _filled(piece), time,
-                self.coordinates_.inverse_root, _filled(weight),
-            )]
-            for piece, weight in zip(
-                _pieces(self.coordinates_.forward(rows)), _pieces(metric), strict=True
-            )
-        ]  # fmt: skip
-        score, curvature = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        return score, curvature
+        whitened, metric = self.coordinates_.forward(rows), self.coordinates_.slopes(rows) ** 2
+        return derivatives(self.field_, whitened, time, self.coordinates_.inverse_root, metric)
 
     def sample(
         self, n_samples: int = 1, random_state: Any = None, *, method: str = "flow"
@@ -442,13 +418,9 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         if first == 0:
             ends = start
         elif method == "flow":
-            ends, _ = self._in_blocks(flow_down, start, self.n_steps_)
+            ends = flow_draws(self.field_, start, self.n_steps_)
         else:
-            pieces = [
-                walk_down(self.field_, _filled(piece), seeds[1] + number, 200, 1, 0.1)[: len(piece)]
-                for number, piece in enumerate(_pieces(start))
-            ]
-            ends = np.concatenate(pieces)
+            ends = walk_draws(self.field_, start, int(seeds[1]))
         return self.coordinates_.backward(ends)
 
     def impute(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n d"]:
@@ -483,17 +455,6 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
             drawn = self.coordinates_.backward(whitened)
             completed[members] = np.where(pattern, drawn, rows[members])
         return completed
-
-    def _in_blocks(
-        self, flow: Any, rows: Float[np.ndarray, "n d"], n_steps: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """A flow and its error estimates, block by block."""
-        pieces = [
-            [part[: len(piece)] for part in flow(self.field_, _filled(piece), n_steps)]
-            for piece in _pieces(rows)
-        ]
-        values, errors = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-        return values, errors
 
     def _settings(self) -> LadderSettings:
         """Names resolved, numbers checked."""
@@ -531,11 +492,3 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
 
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
-
-
-def _pieces(rows: Float[np.ndarray, "n d"]) -> list[np.ndarray]:
-    return [rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)]
-
-
-def _filled(piece: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "b d"]:
-    return padded(piece, _BLOCK if len(piece) > _FEW else _FEW)

@@ -1,5 +1,6 @@
 """The ladder of noise levels: moments for all, a solve for each, a flow through them."""
 
+from kexpfam.ladder.blocks import derivatives, flow_draws, log_densities, walk_draws
 from kexpfam.ladder.conditional import complete_rows
 from kexpfam.ladder.fit import LadderFit, LadderSettings, fit_ladder
 from kexpfam.ladder.flow import ScoreField, flow_down, flow_up, score_field, steps_needed
@@ -23,10 +24,13 @@ __all__ = [
     "ScoreField",
     "SmoothedMixture",
     "complete_rows",
+    "derivatives",
     "fit_ladder",
     "flow_down",
+    "flow_draws",
     "flow_up",
     "level_system",
+    "log_densities",
     "prepared_blocks",
     "score_field",
     "smoothed_mixture",
@@ -34,4 +38,5 @@ __all__ = [
     "steps_needed",
     "sum_moments",
     "walk_down",
+    "walk_draws",
 ]

@@ -50,7 +50,7 @@ _MOST_STEPS = 100
 # Draws at which steps are tried.
 _STEP_ROWS = 64
 _NEARLY_ALL = 0.9
-# How many times more than it is an error is estimated, at least.
+# Error estimates may be so many tolerances: most of them are larger than the error by as much.
 _CAUTION = 5.0
 
 
@@ -180,8 +180,8 @@ def steps_needed(field: ScoreField, tolerance: float) -> int:
 
     At nearly all of some draws of the base density (some lie where no data is, and the flow is
     rougher there), error estimates must stay within a few tolerances: the estimate is that of a
-    fifth-order method, and log densities themselves are ten times closer or more. None are needed
-    where there is no tilt: a base density is its own flow.
+    fifth-order method, and most log densities are several times closer. None are needed where there
+    is no tilt: a base density is its own flow.
     """
     if not field.cubics.any():
         return 0

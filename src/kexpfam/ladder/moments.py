@@ -100,8 +100,7 @@ class LadderSummation(Summation):
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
         block = prepared_block(self._scores, self.levels, rows, weights, self._noise)
-        before = _nothing(self.basis, len(self.levels)) if sums is None else sums
-        return _with_block(before, self.basis, block)
+        return _with_block(sums, self.basis, block)
 
 
 def level_scores(base: SmoothedMixture, levels: Float[np.ndarray, " l"]) -> list[MixtureScore]:
@@ -162,23 +161,26 @@ def _copies(score: MixtureScore, level: Any, rows: Any, moves: Any) -> Any:
 
 def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LadderMoments:
     """Sums over all rows."""
-    sums: LadderMoments | None = None
+    sums: Any = None
     for block in blocks:
-        before = _nothing(basis, len(block.points)) if sums is None else sums
-        sums = _with_block(before, basis, block)
-    return LadderMoments(*map(np.asarray, sums))  # type: ignore[arg-type]
+        sums = _with_block(sums, basis, block)
+    return LadderMoments(*map(np.asarray, sums))
 
 
-def _nothing(basis: FourierBasis, n_levels: int) -> LadderMoments:
-    """Sums of no rows. Every block is added to others, so that one program serves all."""
-    count = basis.n_features
-    return LadderMoments(
-        np.zeros(()), np.zeros((count, count)), np.zeros(count), np.zeros((n_levels, count))
-    )
+def _with_block(
+    sums: LadderMoments | None, basis: FourierBasis, block: PreparedBlock
+) -> LadderMoments:
+    """Sums with a block's added. The first is added to nothing: one program serves all."""
+    if sums is None:
+        count, n_levels = basis.n_features, len(block.points)
+        sums = LadderMoments(
+            np.zeros(()), np.zeros((count, count)), np.zeros(count), np.zeros((n_levels, count))
+        )
+    return _added(sums, basis, block)
 
 
 @compiled(on_device=True, donated=("sums",))
-def _with_block(sums: LadderMoments, basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+def _added(sums: LadderMoments, basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
     return add_moments(sums, _block_moments(basis, block))
 
 
