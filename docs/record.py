@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -100,7 +101,8 @@ def _output(command: str, folder: str) -> str:
         text=True,
         check=False,
     )
-    if done.returncode:
+    # A pipe that `head` has closed ends the program before it in its own way.
+    if done.returncode not in (0, 128 + signal.SIGPIPE):
         sys.exit(f"{command!r} ended with {done.returncode}:\n{done.stdout}")
     text = done.stdout.replace(f"{folder}/", "")
     text = re.sub(r"\b\d+(\.\d+)? (s|seconds)\b", r"… \2", text)

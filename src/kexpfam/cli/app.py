@@ -38,7 +38,7 @@ Json = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an output that exists.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
 ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, made by fit.")]
 DataPaths = Annotated[
     list[str], typer.Argument(metavar="DATA", help="Files of one table, or - for CSV.")
