@@ -27,23 +27,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn import datasets as bundled
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 from kexpfam import KernelDiffusion
-from kexpfam.datasets import load_miniboone, load_wine_quality, make_density
+from splits import KNOWN, REAL, Rows
 
 RESULTS = Path(__file__).parent / "results"
-
-
-class Rows(NamedTuple):
-    """Training, validation and test rows."""
-
-    train: np.ndarray
-    validation: np.ndarray
-    test: np.ndarray
 
 
 class Outcome(NamedTuple):
@@ -54,46 +45,9 @@ class Outcome(NamedTuple):
     evaluate_seconds: float
 
 
-# -- tables -------------------------------------------------------------------------------------
-
-
-def wine(colour: str, seed: int) -> Rows:
-    split = load_wine_quality(colour, protocol="deduplicated", random_state=seed)
-    return Rows(split.train, split.validation, split.test)
-
-
-def miniboone(seed: int) -> Rows:
-    split = load_miniboone(protocol="maf_40_columns")
-    return Rows(split.train, split.validation, split.test)
-
-
-def shuffled(rows: np.ndarray, seed: int) -> Rows:
-    """Distinct rows, a tenth each for testing and validating, z-scored by the training rows."""
-    rows = np.unique(rows, axis=0)
-    rows = np.random.default_rng(seed).permutation(rows)
-    tenth = len(rows) // 10
-    test, validation, train = rows[:tenth], rows[tenth : 2 * tenth], rows[2 * tenth :]
-    center, scale = train.mean(axis=0), train.std(axis=0)
-    return Rows(*((part - center) / scale for part in (train, validation, test)))
-
-
-def known(name: str, seed: int) -> Rows:
-    density = make_density(name)
-    return Rows(*(density.sample(2000, random_state=10 * seed + part) for part in range(3)))
-
-
 TABLES: dict[str, Callable[[int], Rows]] = {
-    "red_wine": lambda seed: wine("red", seed),
-    "white_wine": lambda seed: wine("white", seed),
-    "miniboone_40": miniboone,
-    "breast_cancer": lambda seed: shuffled(bundled.load_breast_cancer().data, seed),
-    "wine_recognition": lambda seed: shuffled(bundled.load_wine().data, seed),
-    "diabetes_continuous": lambda seed: shuffled(
-        bundled.load_diabetes(scaled=False).data[:, [2, 3, 4, 5, 6, 8]], seed
-    ),
-    "cosine": lambda seed: known("cosine", seed),
-    "mixture_of_rings": lambda seed: known("mixture_of_rings", seed),
-    "mixture_of_uniforms": lambda seed: known("mixture_of_uniforms", seed),
+    **{name: table for name, table in REAL.items() if name != "gas_turbine"},
+    **KNOWN,
 }
 
 

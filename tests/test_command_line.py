@@ -88,6 +88,7 @@ def folder(tmp_path_factory):
     (folder / "names.csv").write_text("a,b\n")
     (folder / "semicolons.csv").write_text("a;b\n1;2\n3;4\n")
     (folder / "empty.csv").write_bytes(b"")
+    write_csv(folder / "constant.csv", ["a", "planet"], rows * [1, 0] + [0, 3])
     (folder / "stranger.kexpfam").write_bytes(b"not a model")
     return folder
 
@@ -159,6 +160,7 @@ def test_a_diffusion_is_fitted_by_default_and_described(run, folder):
     assert record["columns"] == ["a", "b"]
     assert record["settings"] == {
         **{"n_components": 16, "n_levels": 4, "random_state": 5, "tolerance": 1e-3},
+        "gate": True,
         **{"features": "auto", "marginals": "auto", "noise_range": "auto"},
     }
     assert len(record["fitted"]["noise_scales"]) == 4
@@ -263,6 +265,9 @@ FIT = ["fit", "-o", "never.kexpfam"]
         ([*FIT, "words.csv", "--columns", "b"], 1, "words.csv: row 2, column 'b' holds 'five'"),
         ([*FIT, "missing.csv"], 1, "missing.csv: row 3, column 'b' is missing"),
         ([*FIT, "semicolons.csv"], 1, "separated by ';'. Expected commas"),
+        ([*FIT, "constant.csv"], 1, "('planet'). A constant column has no density"),
+        ([*FIT, "constant.csv", *FAMILY], 1, "Leave such columns out: --exclude planet"),
+        (["report", "constant.csv", "-o", "never.html"], 1, "precision ('planet')"),
         ([*FIT, "rows.csv", "--columns", "a,z"], 1, "no column 'z'. Its columns are i, a, b, w"),
         ([*FIT, "rows.csv", "--exclude", "z"], 1, "no column 'z'"),
         ([*FIT, "rows.csv", "--weights", "z"], 1, "no column 'z'"),

@@ -58,6 +58,7 @@ GIVEN = {
     "length_scale": 1.0,
     "base": "gaussian",
     "random_state": 0,
+    "gate": False,
 }
 
 
@@ -301,8 +302,8 @@ def test_settings_of_objects(build, message):
         (lambda m, d: m.sample(3, method="nut"), ValueError, r"Did you mean 'nuts'\?"),
         (lambda m, d: d.sample(3, method="flo"), ValueError, r"Did you mean 'flow'\?"),
         (lambda m, d: m.sample(3, starts="here"), ValueError, "starts must be an array of"),
-        (lambda m, d: d.gradient(ROWS, "low"), ValueError, "number between .* got 'low'"),
-        (lambda m, d: d.laplacian(ROWS, [0.1]), ValueError, r"fitted levels; got \[0\.1\]"),
+        (lambda m, d: d.smoothed_gradient(ROWS, "low"), ValueError, "no less than .* got 'low'"),
+        (lambda m, d: d.smoothed_laplacian(ROWS, [0.1]), ValueError, r"level; got \[0\.1\]"),
         (lambda m, d: m.fit(ROWS, sample_weight="w"), ValueError, "the weights themselves"),
         (lambda m, d: m.merge(d), TypeError, "other must be a fitted KernelExponentialFamily"),
         (lambda m, d: m.merge(family()), NotFittedError, "not fitted"),

@@ -30,7 +30,7 @@ from kexpfam import (
 from kexpfam.datasets import make_density
 from kexpfam.store.file import digest
 
-GIVEN = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0}
+GIVEN = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0, "gate": False}
 
 MODELS = {
     "fourier": {"n_components": 16, **GIVEN},
@@ -60,7 +60,7 @@ def ring():
 
 @pytest.fixture(scope="module")
 def diffusion(ring):
-    return KernelDiffusion(n_components=16, n_levels=3, random_state=0).fit(ring)
+    return KernelDiffusion(n_components=16, n_levels=3, gate=False, random_state=0).fit(ring)
 
 
 @pytest.fixture(scope="module")
@@ -339,7 +339,7 @@ def something_else(model, arrays, notes):
         (wrong_number_of_columns, "does not fit"),
         (fewer_coefficients, "15 coefficients for 16 functions"),
         (integers_for_numbers, r"standardizer\.scale does not fit .*int64"),
-        (words_for_numbers, "log_normalizer does not fit FittedDensity: 'zero'"),
+        (words_for_numbers, "log_normalizer does not fit TiltedDensity: 'zero'"),
         (an_array_that_is_not_there, "nowhere"),
         (nested_deeply, "nested too deeply"),
         (not_json, "NaN is not JSON"),

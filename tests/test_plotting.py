@@ -53,9 +53,8 @@ def frame():
 
 @pytest.fixture(scope="module")
 def tuned(frame):
-    return KernelExponentialFamily(n_components=32, tuning=Tuning(n_steps=6), random_state=0).fit(
-        frame
-    )
+    settings = {"n_components": 32, "tuning": Tuning(n_steps=6)}
+    return KernelExponentialFamily(gate=False, random_state=0, **settings).fit(frame)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +251,7 @@ def test_a_field_of_zeros_is_drawn():
 def test_a_noise_level_can_be_chosen(diffusion):
     ax = plot_score_field(diffusion, noise_scale=0.5, limits=[(-5, 5), (-5, 5)], n_points=6)
     places, _, colours = arrows_of(ax)
-    expected = np.linalg.norm(diffusion.gradient(places, 0.5), axis=1)
+    expected = np.linalg.norm(diffusion.smoothed_gradient(places, 0.5), axis=1)
     np.testing.assert_allclose(colours, expected)
 
 
@@ -274,7 +273,7 @@ def test_the_ladder_has_the_fields_of_its_levels(diffusion):
     assert [ax.get_title() for ax in axes] == [f"σ = {level:.2g}" for level in levels]
     for ax, level in zip(axes, levels, strict=True):
         places, _, colours = arrows_of(ax)
-        scores = diffusion.gradient(places, level)
+        scores = diffusion.smoothed_gradient(places, level)
         widths = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
         scores *= widths / np.sqrt(widths.prod())
         np.testing.assert_allclose(colours, np.linalg.norm(scores, axis=1))
@@ -285,13 +284,13 @@ def test_the_ladder_has_the_fields_of_its_levels(diffusion):
 
 def test_noise_has_the_level_in_whitened_coordinates(diffusion):
     rows = make_density("ring").sample(2000, random_state=1)
-    moved = noised_rows(diffusion.coordinates_, rows, 0.2, np.random.default_rng(0))
-    forward = diffusion.coordinates_.forward
+    moved = noised_rows(diffusion.density_.coordinates, rows, 0.2, np.random.default_rng(0))
+    forward = diffusion.density_.coordinates.forward
     np.testing.assert_allclose((forward(moved) - forward(rows)).std(axis=0), 0.2, rtol=0.06)
 
 
-def test_levels_stay_within_the_ladder():
-    np.testing.assert_allclose(shown_levels(np.array([0.1, 1.0]), 3), [0.1, 0.1**0.5, 1.0])
+def test_levels_begin_at_the_lowest_and_end_where_there_is_something_to_see():
+    np.testing.assert_allclose(shown_levels(np.array([0.1, 1.0]), 3), [0.1, 0.15**0.5, 1.5])
     assert shown_levels(np.array([0.1, 1.0, 9.0]), 2)[-1] == 1.5
     np.testing.assert_array_equal(shown_levels(np.array([2.0, 3.0]), 2), [2.0, 2.0])
     with pytest.raises(ValueError, match="n_levels must be a whole number ≥ 1"):
@@ -418,7 +417,12 @@ def test_one_tuned_number_is_a_curve(frame):
 
 def test_an_untuned_model_has_no_surface_and_no_history(frame, tuned):
     model = KernelExponentialFamily(
-        n_components=16, length_scale=1.0, noise_scale=0.1, penalty=0.1, random_state=0
+        n_components=16,
+        length_scale=1.0,
+        noise_scale=0.1,
+        penalty=0.1,
+        gate=False,
+        random_state=0,
     ).fit(frame)
     with pytest.raises(ValueError, match="penalty='tuned' or noise_scale='tuned'"):
         plot_loss_surface(model)
@@ -426,8 +430,9 @@ def test_an_untuned_model_has_no_surface_and_no_history(frame, tuned):
         plot_tuning_history(model)
     with pytest.raises(ValueError, match="'score_matching' or 'likelihood'; got 'apple'"):
         plot_loss_surface(tuned, criterion="apple")
-    rough = copy.copy(tuned)
-    rough.loss_surface_ = tuned.loss_surface_._replace(losses=np.full((7, 23), np.nan))
+    rough, surface = copy.copy(tuned), tuned.loss_surface_
+    unsound = surface._replace(losses=np.full_like(surface.losses, np.nan))
+    rough.fitted_ = tuned.fitted_._replace(surface=unsound)
     with pytest.raises(ValueError, match="criterion='likelihood'"):
         plot_loss_surface(rough)
 
@@ -450,7 +455,7 @@ def test_the_history_is_drawn_step_by_step(tuned):
 
 def test_the_history_of_a_model_that_is_its_base(tuned):
     base = copy.copy(tuned)
-    base.penalty_ = float("inf")
+    base.fitted_ = tuned.fitted_._replace(density=tuned.density_.untilted())
     panel = plot_tuning_history(base)[1]
     assert "λ = ∞" in panel.get_legend().get_texts()[0].get_text()
     assert np.isfinite(panel.get_ylim()).all()

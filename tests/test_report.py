@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
-from kexpfam import KernelDiffusion, KernelExponentialFamily
+from kexpfam import DegenerateTableError, KernelDiffusion, KernelExponentialFamily
 from kexpfam.datasets import make_density
 from kexpfam.progress import Progress
 from kexpfam.report import make_report, write_report
@@ -49,7 +49,8 @@ def family() -> KernelExponentialFamily:
 
 
 def held_out(report) -> np.ndarray:
-    return np.asarray(report.sections["pairs"].data["data"]["numbers"])
+    """Places of the judged rows, from 0; the report's numbers count from 1."""
+    return np.asarray(report.sections["pairs"].data["data"]["numbers"]) - 1
 
 
 class Elements(HTMLParser):
@@ -94,8 +95,33 @@ def test_unusual_rows_are_the_least_likely(report, frame):
     judged = frame.iloc[held_out(report)]
     logs = np.sort(report.model.score_samples(judged))[: len(data["numbers"])]
     np.testing.assert_allclose(data["log_density"], logs)
-    np.testing.assert_array_equal(data["values"], frame.iloc[data["numbers"]])
+    np.testing.assert_array_equal(data["values"], frame.iloc[data["numbers"] - 1])
     assert (np.diff(data["share_of_draws_below"]) >= 0).all()
+
+
+def test_rows_count_from_one_in_words_tables_and_plots(frame, family):
+    """As they do in what `kexpfam score` writes."""
+    rows = rows_of(40)
+    report = make_report(data=rows, model=family)
+    assert sorted(report.sections["pairs"].data["data"]["numbers"]) == list(range(1, 41))
+    unusual = report.sections["unusual"]
+    logs = family.score_samples(rows)
+    np.testing.assert_allclose(logs[unusual.data["numbers"] - 1], unusual.data["log_density"])
+    assert "Row numbers count from 1" in unusual.body
+    lowest = int(logs.argmin()) + 1
+    assert f'aria-label="Show row {lowest} in the plot"' in unusual.body
+    assert f'data-value="{lowest}"' in unusual.body
+
+
+@pytest.mark.parametrize("model", [KernelDiffusion(), KernelExponentialFamily()])
+def test_a_constant_column_is_called_by_its_name(frame, model, tmp_path):
+    table = frame.set_axis(["a", "b", "c"], axis=1).assign(planet=3.0)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    for data in (table, tmp_path / "rows.csv"):
+        with pytest.raises(DegenerateTableError, match=r"'planet'.*--exclude planet"):
+            make_report(data=data, model=model)
+    with pytest.raises(DegenerateTableError, match=r"column 3.*columns count from 0"):
+        make_report(data=table.to_numpy(), model=model)
 
 
 def test_marginals_have_area_one_and_a_gap(report):
@@ -216,7 +242,7 @@ def test_model_alone_shows_draws_settings_and_health(family):
     assert list(alone.sections) == ["health", "pairs", "marginals", "choices", "reproduction"]
     figures = alone.sections["health"].data["figures"]
     assert figures["Effective sample size"] == number(family.effective_sample_size_)
-    assert figures["Pareto shape"] == number(family.pareto_shape_, 2)
+    assert figures["Pareto shape"] == f"{family.pareto_shape_:.2f}"
     assert len(alone.sections["pairs"].data["draws"]["values"]) > 1000
 
 

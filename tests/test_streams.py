@@ -159,30 +159,34 @@ def test_what_differs_is_not_merged_and_nothing_is_not_left(rows, model):
 
 def test_a_ladders_sums_grow_and_shrink():
     ring = make_density("ring").sample(1500, random_state=0)
-    model = KernelDiffusion(n_components=32, n_levels=4, random_state=0).fit(ring[:1000])
-    before, sums = model.field_.cubics.copy(), model._sums
+    model = KernelDiffusion(n_components=32, n_levels=4, gate=False, random_state=0)
+    model.fit(ring[:1000])
+    before, sums = model.density_.field.coefficients.copy(), model.fitted_.sums
     logs = model.score_samples(ring[:20])
     more = ring[1000:][ring[1000:, 0] > ring[:, 0].mean()]
     model.partial_fit(more)
-    assert sum(float(part.weight) for part in model._sums.parts.values()) == 1000 + len(more)
+    assert sum(float(part.weight) for part in model.fitted_.sums.parts.values()) == 1000 + len(more)
     assert model.n_steps_ > 0
     assert np.abs(model.score_samples(ring[:20]) - logs).max() > 1e-3
     model.forget(more)
-    np.testing.assert_allclose(model.field_.cubics, before, atol=1e-8)
+    np.testing.assert_allclose(model.density_.field.coefficients, before, atol=1e-8)
     for number, part in sums.parts.items():
-        np.testing.assert_allclose(model._sums.parts[number].gram, part.gram, atol=1e-9)
+        np.testing.assert_allclose(model.fitted_.sums.parts[number].gram, part.gram, atol=1e-9)
 
 
 def test_ladders_fed_apart_are_merged():
     ring = make_density("ring").sample(1500, random_state=0)
-    model = KernelDiffusion(n_components=32, n_levels=4, random_state=0).fit(ring[:1000])
+    model = KernelDiffusion(n_components=32, n_levels=4, gate=False, random_state=0)
+    model.fit(ring[:1000])
     workers = [copy.deepcopy(model.emptied()) for _ in range(2)]
     assert workers[0].n_steps_ == 0
     for worker, part in zip(workers, (ring[1000:1300], ring[1300:]), strict=True):
         worker.partial_fit(part)
     together = copy.deepcopy(model).partial_fit(ring[1000:])
     model.merge(workers[0]).merge(workers[1])
-    np.testing.assert_allclose(model.field_.cubics, together.field_.cubics, atol=1e-8)
+    np.testing.assert_allclose(
+        model.density_.field.coefficients, together.density_.field.coefficients, atol=1e-8
+    )
     with pytest.raises(ValueError, match="these differ"):
         model.merge(KernelDiffusion(n_components=32, n_levels=4, random_state=1).fit(ring[:1000]))
     with pytest.raises(ValueError, match="No rows would be left"):
@@ -244,9 +248,9 @@ def test_an_interrupted_ladder_goes_on_to_the_same_model(tmp_path, monkeypatch):
         model.fit(**arguments)
     monkeypatch.setattr(Checkpoint, "save", original)
     assert arguments["checkpoint"].exists()
-    resumed = model.fit(**arguments).field_.cubics
+    resumed = model.fit(**arguments).density_.field.coefficients
     assert not arguments["checkpoint"].exists()
-    np.testing.assert_array_equal(resumed, model.fit(arguments["X"]).field_.cubics)
+    np.testing.assert_array_equal(resumed, model.fit(arguments["X"]).density_.field.coefficients)
 
 
 class _Fixed:

@@ -13,6 +13,8 @@ _HOMES = {
     "base": ("GaussianBase", "MixtureBase", "UniformBase"),
     "estimators": ("KernelDiffusion", "KernelExponentialFamily", "load"),
     "exceptions": (
+        "DegenerateTableError",
+        "DegenerateTableWarning",
         "FlowWarning",
         "ModelFileError",
         "NormalizerWarning",
@@ -85,6 +87,12 @@ if TYPE_CHECKING:
     )
     from kexpfam.estimators import (
         load as load,
+    )
+    from kexpfam.exceptions import (
+        DegenerateTableError as DegenerateTableError,
+    )
+    from kexpfam.exceptions import (
+        DegenerateTableWarning as DegenerateTableWarning,
     )
     from kexpfam.exceptions import (
         FlowWarning as FlowWarning,

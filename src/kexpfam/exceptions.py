@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "DegenerateTableError",
+    "DegenerateTableWarning",
     "FlowWarning",
     "ModelFileError",
     "NormalizerWarning",
@@ -10,6 +12,14 @@ __all__ = [
     "SingularSystemError",
     "TuningWarning",
 ]
+
+
+class DegenerateTableError(ValueError):
+    """A table without a density: a column is constant, or follows exactly from others."""
+
+
+class DegenerateTableWarning(UserWarning):
+    """A table that hardly has a density, or columns that number the rows instead of measuring."""
 
 
 class SingularSystemError(ValueError):

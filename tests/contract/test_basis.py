@@ -212,6 +212,7 @@ def test_a_fit_is_tuned_and_has_a_lower_loss_than_its_base_density(name, two_clu
         penalty=1e-2,
         noise_scale=0.05,
         tuning=Tuning(n_steps=3, n_folds=0),
+        gate=False,
         random_state=0,
     )
     rows = two_clusters[::3]

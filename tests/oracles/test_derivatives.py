@@ -16,7 +16,7 @@ from kexpfam.base.density import Completed
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import FourierFeatures
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 
 MIXTURE = GaussianMixtureDensity(
     np.array([0.5, 0.3, 0.2]),
@@ -97,7 +97,7 @@ def test_the_fitted_density_in_the_users_units(phases, generator):
     basis = FourierFeatures(phases=phases).build(10, columns(2), RadialBasis(), generator)
     coefficients = generator.standard_normal(10)
     center, scale = np.array([3.0, -2.0]), np.array([0.5, 4.0])
-    density = FittedDensity(basis, coefficients, MIXTURE, Standardizer(center, scale), 0.7)
+    density = TiltedDensity(basis, coefficients, MIXTURE, Standardizer(center, scale), 0.7)
 
     def log_density(x):
         z = (x - center) / scale

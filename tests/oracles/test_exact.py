@@ -22,7 +22,7 @@ from kexpfam.bounds import fourier_error_bound, wasserstein_terms
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import SectionBasis
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 from kexpfam.moments import total_moments
 from kexpfam.noise import NoNoise
 from kexpfam.precision import compiled
@@ -37,7 +37,7 @@ def solved(basis, rows, weights, base, penalty=PENALTY):
     system = system_at(basis, total_moments(source.at(0.0).values()), NoNoise(), 0.0)
     coefficients = solve_ridge(system, penalty, penalty_matrix_of(basis))
     unit = Standardizer(np.zeros(2), np.ones(2))
-    return FittedDensity(basis, coefficients, base, unit, 0.0).tilt
+    return TiltedDensity(basis, coefficients, base, unit, 0.0).tilt
 
 
 def family_solved(family, rows, base, count=10, spectrum=None, seed=0, penalty=PENALTY):
@@ -248,6 +248,7 @@ def test_the_wasserstein_terms_of_a_gaussian_are_known(generator):
         noise_scale=0.5,
         length_scale=1.0,
         standardize=False,
+        gate=False,
         random_state=0,
     ).fit(rows)
     noise, fisher = wasserstein_terms(model, rows, random_state=0)

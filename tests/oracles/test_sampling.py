@@ -19,7 +19,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.datasets import make_density
 from kexpfam.features import FourierFeatures, NystromFeatures
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 from kexpfam.sampling import jax_log_density, sample_density
 from kexpfam.sampling.chains import diagnose
 
@@ -38,7 +38,7 @@ def tilted(base, size, basis=None, center=(0.0, 0.0), scale=(1.0, 1.0)):
     if basis is None:
         basis = FourierFeatures().build(8, columns(2), RadialBasis(), generator)
     coefficients = size * generator.standard_normal(basis.n_features)
-    return FittedDensity(
+    return TiltedDensity(
         basis, coefficients, base, Standardizer(np.array(center), np.array(scale)), 0.7
     )
 

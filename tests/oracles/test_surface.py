@@ -11,7 +11,7 @@ from kexpfam.base import MixtureBase, draw_defensively
 from kexpfam.data.sketch import split_folds
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 from kexpfam.noise import GaussianNoise
 from kexpfam.progress import Progress
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
@@ -40,8 +40,8 @@ def test_every_figure_is_that_of_a_refit_without_the_fold(family, two_clusters, 
             system = system_at(basis, refit.at(noise_scale)[0], noise, noise_scale)
             for p, penalty in enumerate(PENALTIES):
                 beta = solve_ridge(system, penalty, penalty_matrix_of(basis))
-                model = FittedDensity(basis, beta, base, identity, 0.0)
-                flat = FittedDensity(basis, np.zeros(12), base, identity, 0.0)
+                model = TiltedDensity(basis, beta, base, identity, 0.0)
+                flat = TiltedDensity(basis, np.zeros(12), base, identity, 0.0)
                 loss = model.score_matching_losses(left) - flat.score_matching_losses(left)
                 # The path's reduction and the Cholesky factor differ by rounding over 1e-3.
                 assert surface.fold_losses[k, s, p] == pytest.approx(

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.datasets import make_density
 from kexpfam.goodness_of_fit import Profile, fssd_test, stein_test
+from kexpfam.goodness_of_fit.locations import MOST_TRAINING_ROWS
 
 ROWS = np.random.default_rng(0).standard_normal((60, 2))
 TESTS = {
@@ -181,6 +182,26 @@ def test_the_result_tells_locations_width_and_rows():
     assert abs(result.width - 1.67) < 0.35
     split = fssd_test(standard_normal, ROWS, locations="optimized", train_fraction=0.25)
     assert (split.locations.shape, split.n_tested) == ((5, 2), 45)
+
+
+@pytest.mark.parametrize(("n_rows", "n_train"), [(1000, 200), (20_000, 4000), (60_000, 8192)])
+def test_locations_are_chosen_by_as_many_rows_as_the_docstring_says(generator, n_rows, n_train):
+    rows = generator.standard_normal((n_rows, 1))
+    result = fssd_test(standard_normal, rows, locations="optimized", n_steps=1, n_locations=1)
+    assert result.n_tested == n_rows - n_train
+    assert f"at most {MOST_TRAINING_ROWS} of them" in fssd_test.__doc__
+
+
+def test_results_are_shown_in_a_line():
+    result = stein_test(standard_normal, ROWS, random_state=0)
+    assert repr(result) == (
+        f"SteinResult(statistic={result.statistic:.6g}, p_value={result.p_value:.6g}, "
+        f"width={result.width:.6g}, 1000 null draws)"
+    )
+    shown = repr(fssd_test(standard_normal, ROWS, n_locations=3, random_state=0))
+    assert shown.startswith("FiniteSetResult(statistic=")
+    assert shown.endswith("5000 null draws, 3 locations, n_tested=60)")
+    assert "array" not in shown
 
 
 def test_given_locations_and_widths_stay_as_they_are():

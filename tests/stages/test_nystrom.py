@@ -11,7 +11,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.datasets import make_density
 from kexpfam.features import NystromBasis, SectionBasis
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 from kexpfam.moments import total_moments
 from kexpfam.noise import NoNoise
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
@@ -40,7 +40,7 @@ def test_duplicate_points_do_no_harm(two_clusters, base):
         source = moment_source(basis, NoNoise(), two_clusters, np.ones(300), base)
         system = system_at(basis, total_moments(source.at(0.0).values()), NoNoise(), 0.0)
         coefficients = solve_ridge(system, 1e-3, penalty_matrix_of(basis))
-        return FittedDensity(basis, coefficients, base, Standardizer(0 * unit, unit), 0.0)
+        return TiltedDensity(basis, coefficients, base, Standardizer(0 * unit, unit), 0.0)
 
     twice = np.concatenate([points, points])
     for make in (

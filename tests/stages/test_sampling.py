@@ -14,7 +14,7 @@ from kexpfam.base import GaussianMixtureDensity, RescaledDensity
 from kexpfam.base.density import Completed
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import FourierBasis
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 from kexpfam.sampling import Chains, SamplingWarning, jax_log_density, sample_density
 from kexpfam.sampling.starts import draw_starts
 
@@ -34,7 +34,7 @@ def untilted(base, center=(0.0, 0.0), scale=(1.0, 1.0), n_pairs=4):
     n_columns = len(center)
     basis = FourierBasis(np.ones((n_pairs, n_columns)), np.zeros(n_pairs), np.ones(n_pairs))
     standardizer = Standardizer(np.array(center), np.array(scale))
-    return FittedDensity(basis, np.zeros(2 * n_pairs), base, standardizer, 0.0)
+    return TiltedDensity(basis, np.zeros(2 * n_pairs), base, standardizer, 0.0)
 
 
 NORMAL = untilted(gaussians([[0.0, 0.0]]))

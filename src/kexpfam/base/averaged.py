@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import MonomialTable, Start, mixture_path
+from kexpfam.base.shrunk import MonomialTable, Start, improved_mixtures, mixture_path
 from kexpfam.data.sketch import Sketch
 from kexpfam.progress import Progress
 
@@ -34,6 +34,7 @@ __all__ = [
     "choose_average",
     "fit_average",
     "held_out_logs",
+    "refit_average",
 ]
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -173,6 +174,17 @@ def fit_average(
     sizes = np.clip(np.round(sizes), 1, max(1, len(rows) // _ROWS_PER_COMPONENT)).astype(int)
     each = [Start(int(size), seed + number) for number, size in enumerate(sizes)]
     return Average(tuple(next(mixture_path(table, each, [search.shrinkage]))))
+
+
+def refit_average(
+    average: Average,
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    search: AverageSearch,
+) -> Average:
+    """The same mixtures, improved with other rows."""
+    table = MonomialTable(rows, weights)
+    return Average(tuple(improved_mixtures(average.mixtures, table, search.shrinkage)))
 
 
 def _n_starts(size: int, n_columns: int, n_averaged: int) -> int:

@@ -35,7 +35,7 @@ from kexpfam.base.density import require_rows
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch, repeated_rows
 
-__all__ = ["GaussianMixtureDensity", "MixtureBase"]
+__all__ = ["GaussianMixtureDensity", "MixtureBase", "padded_size"]
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,14 @@ class GaussianMixtureDensity:
         deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         reach = n_deviations * deviations
         return (self.means - reach).min(axis=0), (self.means + reach).max(axis=0)
+
+
+def padded_size(count: int) -> int:
+    """The next power of two, or 5/8 or 6/8 of it: ten components, the most by default, are ten."""
+    power = 1 << (count - 1).bit_length()
+    if power <= 8:
+        return power
+    return next(eighths * power // 8 for eighths in (5, 6, 8) if eighths * power >= 8 * count)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam.base.mixture import GaussianMixtureDensity
 
-__all__ = ["MonomialTable", "Start", "mixture_path"]
+__all__ = ["MonomialTable", "Start", "improved_mixtures", "mixture_path"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
@@ -89,7 +89,7 @@ def mixture_path(
     for number, shrinkage in enumerate(shrinkages, 1):
         # On the way to weaker shrinkage there is no need to arrive.
         most = _MOST_ITERATIONS if number == len(shrinkages) else _MOST_ITERATIONS // 2
-        mixtures = _improved(mixtures, table, shrinkage, most)
+        mixtures = improved_mixtures(mixtures, table, shrinkage, most)
         yield mixtures
 
 
@@ -107,11 +107,11 @@ def _clustered(table: MonomialTable, start: Start) -> GaussianMixtureDensity:
     return GaussianMixtureDensity(masses / masses.sum(), centers, np.array([within] * size))
 
 
-def _improved(
+def improved_mixtures(
     mixtures: Sequence[GaussianMixtureDensity],
     table: MonomialTable,
     shrinkage: float,
-    most_iterations: int,
+    most_iterations: int = _MOST_ITERATIONS,
 ) -> list[GaussianMixtureDensity]:
     """Expectation–maximisation of each mixture until it gains little."""
     found, going_on = list(mixtures), list(range(len(mixtures)))

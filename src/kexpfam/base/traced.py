@@ -31,7 +31,7 @@ from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.mixture import GaussianMixtureDensity, padded_size
 from kexpfam.base.rescaled import RescaledDensity
 from kexpfam.base.uniform import BoxDensity
 
@@ -88,7 +88,7 @@ class _Mixture:
         log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
         with np.errstate(divide="ignore"):
             log_heights = np.log(mixture.weights) + log_volumes - n_columns / 2 * np.log(2 * np.pi)
-        empty = _padded_size(count) - count
+        empty = padded_size(count) - count
         return cls(
             np.pad(log_heights, (0, empty), constant_values=-np.inf),
             np.pad(mixture.means, ((0, empty), (0, 0))),
@@ -135,14 +135,6 @@ class _Mixture:
         offsets = jnp.einsum("kij,kj->ki", matrices, self.means)
         products = rows @ matrices.reshape(-1, n_columns).T
         return products.reshape(-1, count, n_columns) - offsets
-
-
-def _padded_size(count: int) -> int:
-    """The next power of two, or 5/8 or 6/8 of it: ten components, the most by default, are ten."""
-    power = 1 << (count - 1).bit_length()
-    if power <= 8:
-        return power
-    return next(eighths * power // 8 for eighths in (5, 6, 8) if eighths * power >= 8 * count)
 
 
 @register_dataclass

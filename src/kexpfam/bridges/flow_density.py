@@ -1,7 +1,7 @@
 """The log density of the probability flow, at one row, as JAX sees it.
 
 The formulas are those of `kexpfam.data.coordinates`, `kexpfam.data.marginals` and
-`kexpfam.ladder.flow`. The flow is the very same code; the coordinates, which are NumPy, stand here
+`kexpfam.model.flow`. The flow is the very same code; the coordinates, which are NumPy, stand here
 once more in operations that JAX can differentiate. Φ⁻¹(exp l) is found by Newton's method:
 
     g(t) = log Φ(t) − l = 0,     t ← t − g(t) Φ(t)/φ(t),     dt/dl = Φ(t)/φ(t).
@@ -27,8 +27,9 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.data.coordinates import Coordinates
-from kexpfam.ladder import ScoreField
-from kexpfam.ladder.flow import traced_flow_up
+from kexpfam.model import ScoreField
+from kexpfam.model.flow import flow_times, traced_flow_up
+from kexpfam.model.flow_density import BASE_SHARE
 
 __all__ = ["FlowDensity", "TracedCoordinates", "normal_quantile"]
 
@@ -129,18 +130,26 @@ class FlowDensity:
 
     coordinates: TracedCoordinates
     scores: ScoreField
+    times: Float[Any, " s"]
     n_steps: int = field(metadata={"static": True})
 
     @classmethod
     def from_model(cls, model: Any) -> FlowDensity:
-        coordinates = TracedCoordinates.from_numpy(model.coordinates_)
-        return cls(coordinates, jax.tree.map(np.asarray, model.field_), int(model.n_steps_))
+        density = model.density_
+        return cls(
+            TracedCoordinates.from_numpy(density.coordinates),
+            jax.tree.map(np.asarray, density.field),
+            flow_times(density.field.knots, density.steps),
+            int(density.steps.sum()),
+        )
 
     def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
         whitened, log_jacobian = self.coordinates(row)
-        if self.n_steps == 0:
-            logs = self.scores.base.log_density(whitened[None], jnp.exp(self.scores.knots[0]))
-        else:
+        logs = self.scores.base.log_density(whitened[None], jnp.exp(self.scores.knots[0]))
+        if self.n_steps > 0:
             # A number of steps that is known beforehand is what reverse differentiation needs.
-            logs, _ = traced_flow_up(self.scores, whitened[None], self.n_steps)
+            _, flow, _ = traced_flow_up(
+                self.scores, whitened[None], self.times, self.n_steps, scan=None
+            )
+            logs = jnp.logaddexp(np.log1p(-BASE_SHARE) + flow, np.log(BASE_SHARE) + logs)
         return logs[0] + log_jacobian

@@ -25,7 +25,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.traced import TracedRescaled
 from kexpfam.bridges.flow_density import FlowDensity
-from kexpfam.model import FittedDensity
+from kexpfam.model import FlowDensity as FlowDensityRecord
+from kexpfam.model import TiltedDensity
 from kexpfam.sampling import jax_log_density as unnormalized_log_density
 
 __all__ = ["LogDensityFunction", "fresh_constants", "jax_log_density"]
@@ -90,9 +91,9 @@ def jax_log_density(model: Any) -> LogDensityFunction:
     A base density written by the user is called back in Python and can be differentiated once; all
     else, any number of times.
 
-    For `KernelDiffusion` the gradient is that of the flow's log density, and takes as many
-    evaluations as the flow has stages. The method `gradient` gives the score of the lowest noise
-    level instead: the two are different estimates, and agree as far as neighbouring levels do.
+    For `KernelDiffusion` every evaluation follows the flow, and a gradient takes a few times as
+    long. The function takes the steps that `score_samples` takes at most rows; for rows far out,
+    `score_samples` takes shorter ones.
 
     Examples
     --------
@@ -110,12 +111,12 @@ def jax_log_density(model: Any) -> LogDensityFunction:
     """
     check_is_fitted(model)
     density = getattr(model, "density_", None)
-    if isinstance(density, FittedDensity):
+    if isinstance(density, TiltedDensity):
         units = density.standardizer
         inner = unnormalized_log_density(density)
         in_user_units = TracedRescaled(inner, units.center, units.scale)
         return LogDensityFunction(in_user_units, np.float64(density.log_normalizer), units.center)
-    if hasattr(model, "field_"):
+    if isinstance(density, FlowDensityRecord):
         flow = FlowDensity.from_model(model)
         return LogDensityFunction(flow, np.float64(0.0), flow.coordinates.center)
     raise TypeError(

@@ -22,6 +22,7 @@ import numpy as np
 from kexpfam.base import BoxDensity
 from kexpfam.bridges.log_density import fresh_constants, jax_log_density
 from kexpfam.choices import whole
+from kexpfam.model.tilted import TiltedDensity
 
 __all__ = ["as_numpyro"]
 
@@ -71,7 +72,7 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
 def _box(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
     """The corners of a uniform base density's box, outside of which the model is zero."""
     density = getattr(model, "density_", None)
-    if density is None or not isinstance(density.base, BoxDensity):
+    if not isinstance(density, TiltedDensity) or not isinstance(density.base, BoxDensity):
         return None
     low, high = (
         density.standardizer.backward(corner[None])[0]

@@ -69,8 +69,8 @@ def fit_model(
     record = {"output": str(output), "seconds": seconds, **description}
     names = column_names(model)
     lines = [
-        f"{description['kind']} of {len(names)} columns, fitted in {seconds:.1f} s. "
-        f"Health: {description['health']['in_words']}.",
+        f"{description['kind']} of {len(names)} columns, fitted in {seconds:.1f} s.",
+        description["health"]["in_words"],
         f"Model: {output}",
     ]
     terminal.done(record, lines)

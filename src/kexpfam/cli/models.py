@@ -14,9 +14,6 @@ from kexpfam.cli.terminal import Terminal
 
 __all__ = ["column_names", "described", "loaded", "ready", "shown"]
 
-# Above it, importance weights have tails too heavy for an error bar (Vehtari et al. 2024).
-_HEAVY_TAIL = 0.7
-
 
 def ready() -> None:
     """Keep what is compiled for the next command, unless the user has JAX's own setting."""
@@ -48,20 +45,18 @@ def described(model: Any) -> dict[str, Any]:
     settings = model.get_params(deep=False)
     settings.pop("verbose")
     diffusion = isinstance(model, kexpfam.KernelDiffusion)
-    fitted, health = _of_diffusion(model) if diffusion else _of_family(model)
     return {
         "kind": type(model).__name__,
         "columns": column_names(model),
         "named": hasattr(model, "feature_names_in_"),
         "settings": settings,
-        "fitted": fitted,
-        "health": health,
+        "fitted": _of_diffusion(model) if diffusion else _of_family(model),
+        "health": _health(model),
     }
 
 
-def _of_family(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    base_alone = not np.isfinite(model.penalty_)
-    fitted = {
+def _of_family(model: Any) -> dict[str, Any]:
+    return {
         "rows": model.weight_,
         "functions": len(model.coefficients_),
         "length_scale": dict(zip(column_names(model), model.length_scale_, strict=True)),
@@ -69,47 +64,31 @@ def _of_family(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "penalty": model.penalty_,
         "log_normalizer": model.log_normalizer_,
     }
-    notes = []
-    if base_alone:
-        notes.append("nothing beat the base density, which is the model")
-    if model.pareto_shape_ > _HEAVY_TAIL:
-        notes.append("the normalising constant cannot be relied upon")
-    health = {
-        "base_alone": base_alone,
-        "log_normalizer_error": model.log_normalizer_error_,
-        "effective_sample_size": model.effective_sample_size_,
-        "pareto_shape": model.pareto_shape_,
-        "in_words": "; ".join(notes) or "good",
-    }
-    return fitted, health
 
 
-def _of_diffusion(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    base_alone = model.n_steps_ == 0
-    fitted = {
+def _of_diffusion(model: Any) -> dict[str, Any]:
+    names = column_names(model)
+    return {
         "marginals": model.marginals_,
         "noise_scales": model.noise_scales_,
         "penalties": model.penalties_,
+        "held_out_losses": model.losses_,
         "base_components": model.base_search_.n_components,
         "flow_steps": model.n_steps_,
+        "tied_columns": [n for n, gap in zip(names, model.tie_gaps_, strict=True) if gap > 0],
     }
-    spread = [
-        name
-        for name, gap in zip(column_names(model), model.tie_gaps_, strict=True)
-        if gap > 0
-    ]  # fmt: skip
-    notes = []
-    if base_alone:
-        notes.append("no tilt was worth it: the base density is the model, and its flow exact")
-    if spread:
-        notes.append(f"tied values were spread in {', '.join(spread)}")
-    health = {
-        "base_alone": base_alone,
-        "held_out_losses": model.losses_,
-        "tied_columns": spread,
-        "in_words": "; ".join(notes) or "good",
+
+
+def _health(model: Any) -> dict[str, Any]:
+    health = model.health_
+    return {
+        "good": health.good,
+        "in_words": health.in_words,
+        "gain": health.comparison.gain,
+        "gain_error": health.comparison.gain_error,
+        "base_alone": not health.has_tilt,
+        "figures": {finding.name: finding.value for finding in health.findings()},
     }
-    return fitted, health
 
 
 def shown(description: dict[str, Any]) -> list[str]:

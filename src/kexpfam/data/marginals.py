@@ -38,12 +38,12 @@ __all__ = ["Curve", "MarginalKind", "Marginals", "fit_marginals"]
 MarginalKind = Literal["gaussianize", "yeo_johnson"] | None
 
 _SIZES = (1, 2, 3, 5, 8)
-_N_ITERATIONS, _FINAL_ITERATIONS = 30, 10
+_N_ITERATIONS, _FINAL_ITERATIONS = 20, 10
 # A component narrower than this, in deviations of the column, would fit single values.
 _NARROWEST = 0.03
 # Held-out nats a row that a larger mixture of one column must gain.
 _WORTH_IT = 0.002
-_SEARCH_ROWS, _MOST_ROWS = 3000, 10_000
+_SEARCH_ROWS, _MOST_ROWS = 2000, 10_000
 _BLOCK = 4096
 _HALF_LOG_TWO_PI = np.log(2 * np.pi) / 2
 

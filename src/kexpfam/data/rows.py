@@ -99,6 +99,7 @@ class ArrayRows(LocalRows):
     weights: Any
     progress: Progress = field(default_factory=Progress)
     chunk_rows: int = CHUNK_ROWS
+    names: list[str] | None = None
 
     @property
     def n_rows(self) -> int:

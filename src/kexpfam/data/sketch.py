@@ -31,7 +31,7 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, UInt64
+from jaxtyping import Bool, Float, Int, UInt64
 
 from kexpfam.data.rows import Chunk
 from kexpfam.data.standardize import Standardizer
@@ -40,9 +40,11 @@ __all__ = [
     "Folds",
     "InUnits",
     "Labelling",
+    "NumberedFolds",
     "Sketch",
     "Sketching",
     "merge_sketches",
+    "number_folds",
     "repeated_rows",
     "row_keys",
     "sketch_rows",
@@ -62,6 +64,12 @@ class Sketch(NamedTuple):
     keys: UInt64[np.ndarray, " k"]
     low: Float[np.ndarray, " d"]
     high: Float[np.ndarray, " d"]
+
+    def where(self, chosen: Bool[np.ndarray, " k"]) -> Sketch:
+        """Some of the rows; the box is that of all."""
+        return self._replace(
+            rows=self.rows[chosen], weights=self.weights[chosen], keys=self.keys[chosen]
+        )
 
     def seen_through(self, standardizer: Standardizer) -> Sketch:
         """The same rows in standardised units."""
@@ -99,6 +107,22 @@ class Folds(NamedTuple):
     def numbers(self, keys: UInt64[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         """The fold of each row, from 0 to n_folds − 1."""
         return (uniform_numbers(keys, self.salt) * self.n_folds).astype(np.int64)
+
+
+class NumberedFolds(NamedTuple):
+    """Folds numbered from the `first`, which holds a row of the sketch."""
+
+    folds: Folds
+    first: int
+
+    def numbers(self, keys: UInt64[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        return (self.folds.numbers(keys) - self.first) % self.folds.n_folds
+
+
+def number_folds(keys: UInt64[np.ndarray, " k"], n_folds: int) -> NumberedFolds:
+    """A split whose fold 0 is not empty."""
+    folds = split_folds(keys, n_folds)
+    return NumberedFolds(folds, int(folds.numbers(keys[:1])[0]))
 
 
 def split_folds(keys: UInt64[np.ndarray, " k"], n_folds: int) -> Folds:

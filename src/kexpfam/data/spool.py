@@ -8,7 +8,7 @@ when no one needs it any more.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,21 @@ from kexpfam.data.rows import ArrayRows
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.progress import Progress
 
-__all__ = ["spooled"]
+__all__ = ["NamedBlocks", "spooled"]
+
+
+class NamedBlocks:
+    """An iterator over blocks of rows that knows what their columns are called, if anything."""
+
+    def __init__(self, blocks: Iterable[Any], names: Sequence[str] | None) -> None:
+        self._blocks = iter(blocks)
+        self.names = None if names is None else list(names)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._blocks)
 
 
 def spooled(blocks: Iterable[Any], progress: Progress) -> ArrayRows:
@@ -55,4 +69,5 @@ def spooled(blocks: Iterable[Any], progress: Progress) -> ArrayRows:
         file.flush()
         # The map keeps the file's content; the system removes it with the map.
         table = np.memmap(file, float, "r", shape=(n_rows, n_columns + 1))
-        return ArrayRows(table[:, :-1], table[:, -1], progress)
+        names = blocks.names if isinstance(blocks, NamedBlocks) else None
+        return ArrayRows(table[:, :-1], table[:, -1], progress, names=names)

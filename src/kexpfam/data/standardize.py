@@ -23,11 +23,22 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.data.columns import called, dropping
 from kexpfam.data.rows import Chunk, RowSource
+from kexpfam.exceptions import DegenerateTableError
 
-__all__ = ["ColumnSums", "Standardizer", "column_sums", "combine_columns", "fit_standardizer"]
+__all__ = [
+    "ColumnSums",
+    "Standardizer",
+    "column_sums",
+    "combine_columns",
+    "fit_standardizer",
+    "standardizer_from",
+    "sum_columns",
+]
 
 _CONSTANT = 16 * np.finfo(float).eps
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -112,18 +123,28 @@ def column_sums(chunks: Iterable[Chunk]) -> ColumnSums:
     return reduce(combine_columns, map(_chunk_sums, chunks))
 
 
+def sum_columns(source: RowSource) -> ColumnSums:
+    """Sums over all rows of a source."""
+    return source.total(column_sums, combine_columns, "columns")
+
+
 def fit_standardizer(source: RowSource, names: Sequence[str] | None = None) -> Standardizer:
     """Weighted mean and standard deviation of every column; refuses constant columns."""
-    sums = source.total(column_sums, combine_columns, "columns")
+    return standardizer_from(sum_columns(source), names)
+
+
+def standardizer_from(sums: ColumnSums, names: Sequence[str] | None = None) -> Standardizer:
+    """What `fit_standardizer` gives, where the sums are known."""
     if sums.n_rows < 2:
         raise ValueError(f"Expected at least 2 rows of positive weight; got {sums.n_rows}.")
     scale = np.sqrt(sums.squares / sums.weight)
     constant = np.flatnonzero(scale <= _CONSTANT * np.maximum(np.abs(sums.mean), 1e-300))
     if constant.size:
-        labels = ", ".join(repr(names[j]) if names is not None else str(j) for j in constant[:5])
-        raise ValueError(
+        labels = ", ".join(called(int(j), names) for j in constant[:_MOST_NAMED])
+        more = ", …" if constant.size > _MOST_NAMED else ""
+        raise DegenerateTableError(
             f"Expected columns that vary, but {constant.size} of {len(scale)} are constant to "
-            f"machine precision (column {labels}). A constant column has no density: drop it, "
-            "for instance with sklearn.feature_selection.VarianceThreshold."
+            f"machine precision ({labels}{more}). A constant column has no density. Leave such "
+            f"columns out: {dropping(constant.tolist(), names)}."
         )
     return Standardizer(sums.mean * sums.magnitude, scale * sums.magnitude)

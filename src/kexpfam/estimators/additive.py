@@ -17,7 +17,7 @@ from kexpfam.estimators.reading import read_rows
 from kexpfam.exceptions import SingularSystemError
 from kexpfam.progress import Progress
 
-__all__ = ["NO_ROWS_LEFT", "SUMS_LEFT_OUT", "AdditiveRows"]
+__all__ = ["SUMS_LEFT_OUT", "AdditiveRows"]
 
 
 class AdditiveRows:
@@ -145,4 +145,3 @@ SUMS_LEFT_OUT = (
     "rows. Save it with sums=True, or fit again."
 )
 NOT_SEEN = "`forget` takes rows that the model has seen, once each; were these among them?"
-NO_ROWS_LEFT = "No rows would be left. `forget` takes rows that the model has seen, once each."

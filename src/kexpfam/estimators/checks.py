@@ -10,13 +10,26 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kexpfam.data.tables import refuse_what_is_no_table
 
-__all__ = ["checked_length_scales", "checked_number", "checked_rows", "checked_weights"]
+__all__ = [
+    "checked_flag",
+    "checked_length_scales",
+    "checked_number",
+    "checked_rows",
+    "checked_weights",
+]
 
 
 def checked_rows(estimator: Any, X: Any, **options: Any) -> Float[np.ndarray, "n d"]:
     """The rows of X as scikit-learn checks them, once it is clear that they are a table."""
     refuse_what_is_no_table(X)
     return validate_data(estimator, X, dtype=np.float64, **options)
+
+
+def checked_flag(parameter: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{parameter} must be True or False; got {value!r}.")
+    return bool(value)
 
 
 def checked_number(parameter: str, value: Any, least: float) -> float | None:

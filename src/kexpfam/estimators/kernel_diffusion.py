@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -15,65 +15,47 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.choices import as_number, checked_name, positive_number, shown, whole
-from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import RowSource
-from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
-from kexpfam.estimators.checks import checked_rows
+from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
+from kexpfam.estimators.checks import checked_flag, checked_rows
 from kexpfam.estimators.likelihood import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
+from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import FlowWarning, ModelFileError
 from kexpfam.features import InteractionFeatures
-from kexpfam.ladder import (
-    LadderSettings,
-    complete_rows,
-    derivatives,
-    fit_ladder,
-    flow_draws,
-    log_densities,
-    score_field,
-    steps_needed,
-    walk_draws,
-)
-from kexpfam.ladder.flow import ScoreField
-from kexpfam.ladder.frequencies import N_COMPONENTS
-from kexpfam.ladder.levels import Levels, no_levels
-from kexpfam.ladder.sums import LadderSums
+from kexpfam.model import FlowDensity
+from kexpfam.model.health import Health, flow_complaint
 from kexpfam.moments import Checkpoint
+from kexpfam.moments.level_sums import LevelSums
+from kexpfam.pipeline.diffusion import (
+    DiffusionFit,
+    DiffusionSettings,
+    emptied,
+    fit_diffusion,
+    with_rows,
+    with_sums,
+)
 from kexpfam.progress import Progress
+from kexpfam.sampling.conditional import complete_rows
+from kexpfam.sampling.reverse import walk_draws
+from kexpfam.tuning.frequencies import N_COMPONENTS
 
 __all__ = ["KernelDiffusion"]
 
-# Times its tolerance, an error of the flow is worth a warning.
-_POOR = 100.0
 _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # More steps than any fit asks for.
 _MOST_STEPS = 10_000
 _NO_TILT = (
-    "This model is its base density alone (n_steps_ = 0), which is not a sum over rows: they can "
-    "be added or taken away only by another fit. To have a tilt in any case, start with "
-    "partial_fit or give n_components a number."
+    "This model is its base density alone, which is not a sum over rows: they can be added or "
+    "taken away only by another fit. To have a tilt in any case, start with partial_fit or give "
+    "n_components a number."
 )
 
 
-class DiffusionState(NamedTuple):
-    """All that a fitted `KernelDiffusion` consists of."""
-
-    coordinates: Coordinates
-    field: ScoreField
-    noise_scales: Float[np.ndarray, " l"]
-    penalties: Float[np.ndarray, " l"]
-    losses: Float[np.ndarray, " l"]
-    features: InteractionFeatures
-    base_search: AverageSearch
-    marginals: str | None
-    tie_gaps: Float[np.ndarray, " d"]
-    n_steps: int
-    has_tilt: bool
-    sums: LadderSums | None
-
-
-class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEstimator):
+class KernelDiffusion(
+    AdditiveRows, Saved, MeanLogDensity, SurprisingValues, DensityMixin, BaseEstimator
+):
     """Density estimation with a ladder of noise levels, each fitted in closed form.
 
     One pass over the rows gives the score of the data smoothed at every noise level. Moving rows
@@ -99,6 +81,9 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         structure of the base density.
     tolerance : float, default=1e-3
         Of the flow's solver: the error in a log density, in nats, that its steps may add up to.
+    gate : bool, default=True
+        Return the base density alone unless the model beats it on rows that a fit of the same kind
+        had not seen, by more than a standard error.
     random_state : int, RandomState or None, default=None
         Seed of frequencies, folds and draws.
     verbose : bool, default=False
@@ -106,11 +91,21 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
 
     Attributes
     ----------
+    density_ : kexpfam.model.FlowDensity
+        The fitted density.
+    health_ : kexpfam.model.Health
+        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+    gain_, gain_error_ : float
+        Nats per row that the model gained over its base density on held-out rows, with the
+        standard error; NaN where no tilt was tried.
+    has_tilt_ : bool
+        Whether the model is more than its base density.
     noise_scales_ : ndarray of shape (n_levels,)
     penalties_ : ndarray of shape (n_levels,)
-        Of each level; infinite where the base density alone was best.
+        Of each level; infinite where a level takes over the tilt of the one above, or has none.
     losses_ : ndarray of shape (n_levels,)
-        Held-out denoising loss of each level, relative to the base density.
+        Held-out loss of each level relative to the base density, in nats along the flow; minus
+        their sum is the gain that was foreseen.
     features_ : InteractionFeatures
         The frequencies' range and orders.
     base_search_ : AverageSearch
@@ -122,8 +117,8 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         were spread; zero for the others.
     n_steps_ : int
         Steps of the flow's solver that meet the tolerance at draws of the base density; rows where
-        they do not get steps a quarter as long. 0 where the base density is alone, whose flow is
-        known exactly.
+        they do not get steps half as long. 0 where the base density is alone, which is known
+        exactly.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -136,7 +131,8 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
     -----
     `partial_fit` and `forget` change the sums that the tilt is solved from. The base density and
     the marginal maps are not sums over rows: they stay those of the first fit. Give that one
-    enough rows, and fit anew when rows come from where it had none.
+    enough rows, and fit anew when rows come from where it had none. Rows that are added judge the
+    model before it learns from them, and `gain_` follows.
 
     Examples
     --------
@@ -148,7 +144,7 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
     ((5,), (10, 2))
     """
 
-    _state_kind: ClassVar[type] = DiffusionState
+    _state_kind: ClassVar[type] = DiffusionFit
 
     def __init__(
         self,
@@ -156,9 +152,10 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         n_components: Any = "auto",
         features: Any = "auto",
         marginals: Any = "auto",
-        n_levels: int = 10,
+        n_levels: int = 6,
         noise_range: Any = "auto",
         tolerance: float = 1e-3,
+        gate: bool = True,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -168,6 +165,7 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         self.n_levels = n_levels
         self.noise_range = noise_range
         self.tolerance = tolerance
+        self.gate = gate
         self.random_state = random_state
         self.verbose = verbose
 
@@ -193,14 +191,14 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         return self._fit(self._settings(), X, sample_weight, checkpoint)
 
     def _fit_first(self, X: Any, sample_weight: Any) -> KernelDiffusion:
-        """With a tilt in any case: rows can be added to nothing else."""
+        """With the sums of a tilt in any case: rows can be added to nothing else."""
         settings = self._settings()
         if settings.n_components == "auto":
-            settings = replace(settings, n_components=N_COMPONENTS)
+            settings = replace(settings, n_components=N_COMPONENTS, keep_sums=True)
         return self._fit(settings, X, sample_weight)
 
     def _fit(
-        self, settings: LadderSettings, X: Any, sample_weight: Any, checkpoint: Any = None
+        self, settings: DiffusionSettings, X: Any, sample_weight: Any, checkpoint: Any = None
     ) -> KernelDiffusion:
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
@@ -208,105 +206,130 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
         if saved is not None:
             entropy = saved.entropy(entropy)
-        fit = fit_ladder(
-            source,
-            settings,
-            np.random.SeedSequence(entropy),
-            progress,
-            list(getattr(self, "feature_names_in_", [])) or None,
-            saved,
-        )
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        seed = np.random.SeedSequence(entropy)
+        self.fitted_ = fit_diffusion(source, settings, seed, progress, names, saved)
         if saved is not None:
             saved.remove()
-        self._restore(
-            DiffusionState(
-                coordinates=fit.coordinates,
-                field=fit.field,
-                noise_scales=fit.levels.noise_scales,
-                penalties=fit.levels.penalties,
-                losses=fit.levels.losses,
-                features=fit.features,
-                base_search=fit.base,
-                marginals=fit.marginals,
-                tie_gaps=fit.gaps,
-                n_steps=fit.n_steps,
-                has_tilt=fit.sums is not None,
-                sums=fit.sums,
-            )
-        )
         return self
 
-    def _state(self, sums: bool) -> DiffusionState:
-        return DiffusionState(
-            coordinates=self.coordinates_,
-            field=self.field_,
-            noise_scales=self.noise_scales_,
-            penalties=self.penalties_,
-            losses=self.losses_,
-            features=self.features_,
-            base_search=self.base_search_,
-            marginals=self.marginals_,
-            tie_gaps=self.tie_gaps_,
-            n_steps=self.n_steps_,
-            has_tilt=self._has_tilt,
-            sums=self._sums if sums else None,
-        )
+    def _state(self, sums: bool) -> DiffusionFit:
+        return self.fitted_ if sums else self.fitted_._replace(sums=None)
 
-    def _restore(self, state: DiffusionState) -> None:
-        field = state.field
-        pieces, functions = field.cubics.shape[1:]
+    def _restore(self, state: DiffusionFit) -> None:
+        field, steps = state.density.field, state.density.steps
+        levels, functions = field.coefficients.shape
         if (
             functions != field.basis.n_features
-            or pieces != len(field.knots) - 1
-            or not 0 <= state.n_steps <= _MOST_STEPS
+            or levels != len(field.knots)
+            or len(steps) != levels - 1
+            or not 0 <= steps.sum() <= _MOST_STEPS
+            or (steps < 0).any()
         ):
             raise ModelFileError("the levels' coefficients, functions and steps do not match")
-        self.coordinates_, self.field_ = state.coordinates, field
-        self.noise_scales_, self.penalties_ = state.noise_scales, state.penalties
-        self.losses_, self.features_ = state.losses, state.features
-        self.base_search_, self.marginals_ = state.base_search, state.marginals
-        self.tie_gaps_, self.n_steps_ = state.tie_gaps, state.n_steps
-        self._has_tilt, self._sums = state.has_tilt, state.sums
+        self.fitted_ = state
+
+    @property
+    def density_(self) -> FlowDensity:
+        """The fitted density."""
+        return self.fitted_.density
+
+    @property
+    def health_(self) -> Health:
+        """How far the density can be believed."""
+        return self.fitted_.health
+
+    @property
+    def gain_(self) -> float:
+        """Nats per row that the model gained over its base density on held-out rows."""
+        return self.fitted_.health.comparison.gain
+
+    @property
+    def gain_error_(self) -> float:
+        """The standard error of `gain_`."""
+        return self.fitted_.health.comparison.gain_error
+
+    @property
+    def has_tilt_(self) -> bool:
+        """Whether the model is more than its base density."""
+        return self.fitted_.density.has_tilt
+
+    @property
+    def noise_scales_(self) -> Float[np.ndarray, " l"]:
+        """The noise levels."""
+        return self.fitted_.levels.noise_scales
+
+    @property
+    def penalties_(self) -> Float[np.ndarray, " l"]:
+        """The penalty of each level."""
+        return self.fitted_.levels.penalties
+
+    @property
+    def losses_(self) -> Float[np.ndarray, " l"]:
+        """The held-out loss of each level."""
+        return self.fitted_.levels.losses
+
+    @property
+    def features_(self) -> InteractionFeatures:
+        """The frequencies' range and orders."""
+        return self.fitted_.features
+
+    @property
+    def base_search_(self) -> AverageSearch:
+        """Size and shrinkage of the base density's mixtures."""
+        return self.fitted_.base_search
+
+    @property
+    def marginals_(self) -> str | None:
+        """The kind of marginal map."""
+        return self.fitted_.marginals
+
+    @property
+    def tie_gaps_(self) -> Float[np.ndarray, " d"]:
+        """Width of the cells of tied columns."""
+        return self.fitted_.tie_gaps
+
+    @property
+    def n_steps_(self) -> int:
+        """Steps of the flow."""
+        return int(self.fitted_.density.steps.sum())
 
     def _with_rows(self, source: RowSource, sign: float) -> KernelDiffusion:
-        return self._solve_again(self._kept_sums().added(source, sign))
+        self._kept_sums()
+        self.fitted_ = with_rows(self.fitted_, source, sign, self._settings())
+        return self
 
     def _with_sums_of(self, other: KernelDiffusion) -> KernelDiffusion:
-        return self._solve_again(self._kept_sums().joined(other._kept_sums().parts))
+        sums = self._kept_sums().joined(other._kept_sums().parts)
+        self.fitted_ = with_sums(self.fitted_, sums, self._settings())
+        return self
 
     def _choices(self) -> Any:
-        sums, coordinates = self._kept_sums(), self.coordinates_
+        sums, coordinates = self._kept_sums(), self.density_.coordinates
         marginals = astuple(coordinates.marginals)
         return sums.summation.content(), marginals, coordinates.shift, coordinates.root
 
     def _empty(self) -> None:
-        self._sums = self._kept_sums().emptied()
-        self._settle(no_levels(self.field_.basis, self.noise_scales_))
+        self._kept_sums()
+        self.fitted_ = emptied(self.fitted_)
 
     def _can_take_rows(self) -> bool:
-        if not getattr(self, "_has_tilt", True):
+        if hasattr(self, "fitted_") and not self._was_summed:
             raise AttributeError(_NO_TILT)
         return True
 
-    def _kept_sums(self) -> LadderSums:
-        if not self._has_tilt:
+    @property
+    def _was_summed(self) -> bool:
+        """Whether there ever were sums over rows: with a tilt, or functions for one."""
+        summed = self.has_tilt_ or self.fitted_.sums is not None
+        return summed or not _is_auto(self.n_components)
+
+    def _kept_sums(self) -> LevelSums:
+        if not self._was_summed:
             raise ValueError(_NO_TILT)
-        if self._sums is None:
+        if self.fitted_.sums is None:
             raise ValueError(SUMS_LEFT_OUT)
-        return self._sums
-
-    def _solve_again(self, sums: LadderSums) -> KernelDiffusion:
-        if not sums.weight > 1e-9 * self._kept_sums().weight:
-            raise ValueError(NO_ROWS_LEFT)
-        self._sums = sums
-        self._settle(sums.solved(Progress(self.verbose)))
-        return self
-
-    def _settle(self, levels: Levels) -> None:
-        """Take on other coefficients."""
-        self.field_ = score_field(self.field_.basis, self.field_.base, levels)
-        self.penalties_, self.losses_ = levels.penalties, levels.losses
-        self.n_steps_ = steps_needed(self.field_, self.tolerance)
+        return self.fitted_.sums
 
     def score_samples(self, X: Any, return_error: bool = False) -> Any:
         """Normalised log density at each row of X, by the probability flow.
@@ -324,72 +347,97 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
             Only with `return_error`.
         """
         rows = self._checked_rows(X)
-        whitened = self.coordinates_.forward(rows)
-        logs, errors = log_densities(self.field_, whitened, self.n_steps_, self.tolerance)
-        logs += self.coordinates_.log_jacobian(rows)
+        logs, errors = self.density_.log_density_and_error(rows)
         if return_error:
             return logs, errors
-        poor = int((~(errors <= _POOR * self.tolerance)).sum())
-        if poor:
-            warnings.warn(
-                f"The probability flow's error estimate is above {_POOR:g} times its tolerance of "
-                f"{self.tolerance:g} at {poor} of {len(rows)} rows. They may lie far outside the "
-                "data; score_samples(X, return_error=True) says which. Elsewhere a smaller "
-                "tolerance helps.",
-                FlowWarning,
-                stacklevel=2,
-            )
+        complaint = flow_complaint(errors, self.tolerance)
+        if complaint is not None:
+            warnings.warn(complaint, FlowWarning, stacklevel=2)
         return logs
 
-    def gradient(self, X: Any, noise_scale: float | None = None) -> Float[np.ndarray, "n d"]:
-        """∇log p at each row of X.
+    def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
+        """∇log p at each row of X: the derivative of `score_samples`.
+
+        It is carried along the probability flow, there and back, and takes a few times as long as
+        `score_samples`. For the score of the data at a noise level see `smoothed_gradient`, which
+        takes a thousandth of the time.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        gradient : ndarray of shape (n_samples, n_features)
+        """
+        return self.density_.gradient(self._checked_rows(X))
+
+    def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
+        """Δlog p at each row of X: second derivatives of `score_samples`.
+
+        It takes about three times as long as `gradient` for every column.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        laplacian : ndarray of shape (n_samples,)
+        """
+        return self.density_.laplacian(self._checked_rows(X))
+
+    def smoothed_gradient(
+        self, X: Any, noise_scale: float | None = None
+    ) -> Float[np.ndarray, "n d"]:
+        """The score of the data at a noise level: ∇log of the density of rows with noise added.
+
+        This is what the levels are fitted to, and what the flow is made of. At the lowest level it
+        estimates the same thing as `gradient`, in another way: the two agree as far as the levels
+        agree with each other, and exactly where the model is its base density alone.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         noise_scale : float, optional
-            The noise level, within `noise_range`; the lowest by default.
+            The standard deviation of the noise, in whitened coordinates; the lowest level by
+            default, and no less than that. From the highest level on, the score is that of the
+            smoothed base density.
 
         Returns
         -------
         gradient : ndarray of shape (n_samples, n_features)
         """
         rows = self._checked_rows(X)
-        score, _ = self._derivatives(rows, self._time_of(noise_scale))
-        return self.coordinates_.pulled_back(rows, score)
+        return self.density_.smoothed_gradient(rows, self._checked_scale(noise_scale))
 
-    def laplacian(self, X: Any, noise_scale: float | None = None) -> Float[np.ndarray, " n"]:
-        """Δlog p at each row of X.
+    def smoothed_laplacian(
+        self, X: Any, noise_scale: float | None = None
+    ) -> Float[np.ndarray, " n"]:
+        """The divergence of `smoothed_gradient`.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         noise_scale : float, optional
-            The noise level, within `noise_range`; the lowest by default.
+            As in `smoothed_gradient`.
 
         Returns
         -------
         laplacian : ndarray of shape (n_samples,)
         """
         rows = self._checked_rows(X)
-        score, curvature = self._derivatives(rows, self._time_of(noise_scale))
-        return self.coordinates_.pulled_back_laplacian(rows, score, curvature)
+        return self.density_.smoothed_laplacian(rows, self._checked_scale(noise_scale))
 
-    def _time_of(self, noise_scale: float | None) -> float:
-        """The logarithm of a noise level within the ladder."""
-        lowest, highest = self.noise_scales_[0], self.noise_scales_[-1]
-        level = lowest if noise_scale is None else as_number(noise_scale)
-        if not lowest <= level <= highest:
+    def _checked_scale(self, noise_scale: float | None) -> float:
+        lowest = self.density_.field.lowest
+        scale = lowest if noise_scale is None else as_number(noise_scale)
+        if not lowest <= scale < np.inf:
             raise ValueError(
-                f"noise_scale must be a number between {lowest:g} and {highest:g}, the fitted "
-                f"levels; got {shown(noise_scale)}. For others, fit with another noise_range."
+                f"noise_scale must be a number no less than {lowest:g}, the lowest fitted level; "
+                f"got {shown(noise_scale)}. For a lower one, fit with another noise_range."
             )
-        return float(np.log(level))
-
-    def _derivatives(self, rows: Float[np.ndarray, "n d"], time: float) -> tuple[Any, Any]:
-        """The score in whitened coordinates, and the curvature that the Laplacian needs."""
-        whitened, metric = self.coordinates_.forward(rows), self.coordinates_.slopes(rows) ** 2
-        return derivatives(self.field_, whitened, time, self.coordinates_.inverse_root, metric)
+        return float(scale)
 
     def sample(
         self, n_samples: int = 1, random_state: Any = None, *, method: str = "flow"
@@ -412,16 +460,9 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         n_samples = whole("n_samples", n_samples)
         seeds = check_random_state(random_state).randint(2**31, size=2)
         generator = np.random.default_rng(seeds[0])
-        # Without a tilt the lowest level is as known as the highest.
-        first = -1 if self.n_steps_ > 0 or method == "sde" else 0
-        start = self.field_.base.sample(n_samples, self.noise_scales_[first], generator)
-        if first == 0:
-            ends = start
-        elif method == "flow":
-            ends = flow_draws(self.field_, start, self.n_steps_)
-        else:
-            ends = walk_draws(self.field_, start, int(seeds[1]))
-        return self.coordinates_.backward(ends)
+        if method == "flow":
+            return self.density_.sample(n_samples, generator)
+        return walk_draws(self.density_, n_samples, generator, int(seeds[1]))
 
     def impute(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n d"]:
         """X with every missing value (NaN) drawn from its law given the row's other values.
@@ -442,28 +483,16 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
         check_is_fitted(self)
         rows = checked_rows(self, X, reset=False, ensure_all_finite="allow-nan")
         generator = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-        missing, completed = np.isnan(rows), rows.copy()
-        for pattern in np.unique(missing[missing.any(axis=1)], axis=0):
-            members = (missing == pattern).all(axis=1)
-            partial = np.where(
-                pattern, self.coordinates_.marginals.standardizer.center, rows[members]
-            )
-            values = self.coordinates_.mapped(partial)[:, ~pattern]
-            whitened = complete_rows(
-                self.field_, self.coordinates_.root[~pattern], values, generator
-            )
-            drawn = self.coordinates_.backward(whitened)
-            completed[members] = np.where(pattern, drawn, rows[members])
-        return completed
+        return complete_rows(self.density_, rows, generator)
 
-    def _settings(self) -> LadderSettings:
+    def _settings(self) -> DiffusionSettings:
         """Names resolved, numbers checked."""
         if not (isinstance(self.features, InteractionFeatures) or _is_auto(self.features)):
             raise ValueError(
                 "features must be 'auto' or an object like InteractionFeatures(orders=(1, 2)); got "
                 f"{self.features!r}."
             )
-        return LadderSettings(
+        return DiffusionSettings(
             n_components="auto"
             if _is_auto(self.n_components)
             else whole("n_components", self.n_components, otherwise="'auto'"),
@@ -472,6 +501,8 @@ class KernelDiffusion(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEst
             n_levels=whole("n_levels", self.n_levels, least=2),
             noise_range=self._checked_range(),
             tolerance=positive_number("tolerance", self.tolerance),
+            gate=checked_flag("gate", self.gate),
+            keep_sums=not _is_auto(self.n_components),
         )
 
     def _checked_range(self) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -15,8 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import checked_name, resolve, whole
 from kexpfam.data.rows import RowSource
-from kexpfam.estimators.additive import NO_ROWS_LEFT, SUMS_LEFT_OUT, AdditiveRows
+from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checks import (
+    checked_flag,
     checked_length_scales,
     checked_number,
     checked_weights,
@@ -24,37 +24,34 @@ from kexpfam.estimators.checks import (
 from kexpfam.estimators.likelihood import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
+from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import ModelFileError
-from kexpfam.features import FEATURES, SPECTRA
-from kexpfam.model import FittedDensity
-from kexpfam.moments import Checkpoint, add_moments, scale_moments
-from kexpfam.noise import NOISES, Noise
-from kexpfam.normalizer import NORMALIZERS, NormalizerEstimate
-from kexpfam.pipeline import Settings, fit_density, solve_again, sum_rows
+from kexpfam.features import FEATURES, SPECTRA, InteractionFeatures
+from kexpfam.model import TiltedDensity
+from kexpfam.model.health import Health
+from kexpfam.moments import Checkpoint, add_moments
+from kexpfam.noise import NOISES
+from kexpfam.normalizer import NORMALIZERS
+from kexpfam.pipeline.family import (
+    FamilyFit,
+    FamilySettings,
+    emptied,
+    fit_family,
+    with_moments,
+    with_rows,
+)
 from kexpfam.progress import Progress
 from kexpfam.sampling import Chains, sample_density
-from kexpfam.tuning import CRITERIA, Choice, Hyperparameters, LossSurface, Tuned, Tuning
+from kexpfam.tuning import CRITERIA, Hyperparameters, LossSurface, Tuning
 
 __all__ = ["KernelExponentialFamily"]
 
 _TUNINGS = {"adam": Tuning(), "folds": Tuning(n_steps=0)}
 
 
-class FamilyState(NamedTuple):
-    """All that a fitted `KernelExponentialFamily` consists of."""
-
-    density: FittedDensity
-    normalizer: NormalizerEstimate
-    hyperparameters: Tuned
-    history: list[dict[str, Any]]
-    surface: LossSurface | None
-    moments: Any
-    noise: Noise
-    entropy: list[int]
-    weight: float
-
-
-class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin, BaseEstimator):
+class KernelExponentialFamily(
+    AdditiveRows, Saved, MeanLogDensity, SurprisingValues, DensityMixin, BaseEstimator
+):
     """Density estimation with a kernel exponential family, by denoising score matching.
 
     The density is log p(x) = f(x) + log q0(x) − log Z, where q0 is a base density that fixes the
@@ -101,6 +98,9 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
         How the normalising constant is found; quadrature for one or two columns.
     standardize : bool, default=True
         Whether columns are brought to zero mean and unit variance before fitting.
+    gate : bool, default=True
+        Return the base density alone unless the model beats it on rows that a fit of the same kind
+        had not seen, by more than a standard error.
     random_state : int, RandomState or None, default=None
         Seed of frequencies, mini-batches, folds and draws.
     verbose : bool, default=False
@@ -108,6 +108,15 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
 
     Attributes
     ----------
+    density_ : kexpfam.model.TiltedDensity
+        The fitted density.
+    health_ : kexpfam.model.Health
+        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+    gain_, gain_error_ : float
+        Nats per row that the model gained over its base density on held-out rows, with the
+        standard error; NaN where no tilt was tried.
+    has_tilt_ : bool
+        Whether the model is more than its base density.
     coefficients_ : ndarray of shape (n_components,)
     frequencies_ : ndarray of shape (n_frequencies, n_features)
         Of a Fourier basis, length-scales included, in standardised units.
@@ -136,8 +145,10 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
 
     Notes
     -----
-    Tuning never returns a model that is worse than its own base density on held-out rows. With
-    numbers for `penalty`, `noise_scale` and `length_scale` nothing is held out.
+    What is returned was compared with its base density: the same settings were fitted without a
+    fifth of the rows, base density and all, and these rows judged both. Where the model did not
+    win, the base density is returned, and `health_` says so. With ``gate=False`` the model is
+    returned whatever they say.
 
     Rows with equal values always stand on the same side of a split, and a weight of two is the
     same as a repetition.
@@ -161,7 +172,7 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
     True
     """
 
-    _state_kind: ClassVar[type] = FamilyState
+    _state_kind: ClassVar[type] = FamilyFit
 
     def __init__(
         self,
@@ -178,6 +189,7 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
         tuning: Any = "adam",
         normalizer: Any = "importance",
         standardize: bool = True,
+        gate: bool = True,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -193,6 +205,7 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
         self.tuning = tuning
         self.normalizer = normalizer
         self.standardize = standardize
+        self.gate = gate
         self.random_state = random_state
         self.verbose = verbose
 
@@ -224,72 +237,119 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
         saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
         if saved is not None:
             entropy = saved.entropy(entropy)
-        fit = fit_density(
-            source,
-            self._settings(self.n_features_in_),
-            np.random.SeedSequence(entropy),
-            progress,
-            list(getattr(self, "feature_names_in_", [])) or None,
-            saved,
-        )
-        self._restore(
-            FamilyState(
-                density=fit.density,
-                normalizer=fit.normalizer,
-                hyperparameters=fit.hyperparameters,
-                history=fit.history,
-                surface=fit.surface,
-                moments=fit.moments,
-                noise=fit.noise,
-                entropy=entropy,
-                weight=float(fit.moments.weight),
-            )
-        )
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        settings = self._settings(self.n_features_in_)
+        self.fitted_ = fit_family(source, settings, entropy, progress, names, saved)
         if saved is not None:
             saved.remove()
         return self
 
-    def _state(self, sums: bool) -> FamilyState:
-        return FamilyState(
-            density=self.density_,
-            normalizer=NormalizerEstimate(
-                self.log_normalizer_,
-                self.log_normalizer_error_,
-                self.effective_sample_size_,
-                self.pareto_shape_,
-            ),
-            hyperparameters=Tuned(self.penalty_, self.noise_scale_, self.length_scale_),
-            history=self.tuning_history_,
-            surface=self.loss_surface_,
-            moments=self.moments_ if sums else None,
-            noise=self._noise,
-            entropy=self._entropy,
-            weight=self.weight_,
-        )
+    def _state(self, sums: bool) -> FamilyFit:
+        return self.fitted_ if sums else self.fitted_._replace(moments=None)
 
-    def _restore(self, state: FamilyState) -> None:
+    def _restore(self, state: FamilyFit) -> None:
         density = state.density
         if len(density.coefficients) != density.basis.n_features:
             raise ModelFileError(
                 f"{len(density.coefficients)} coefficients for {density.basis.n_features} functions"
             )
-        self.moments_, self._noise, self._entropy = state.moments, state.noise, state.entropy
-        self.penalty_, self.noise_scale_, self.length_scale_ = state.hyperparameters
-        self.tuning_history_, self.loss_surface_ = state.history, state.surface
-        self.weight_ = state.weight
-        self._settle(density, state.normalizer)
+        self.fitted_ = state
 
-    def _settle(self, density: FittedDensity, normalizer: NormalizerEstimate) -> None:
-        """Show what a fitted density is made of."""
-        self.density_ = density
-        self.coefficients_ = density.coefficients
-        self.frequencies_ = getattr(density.basis, "frequencies", None)
-        standardizer = density.standardizer
-        self.base_ = RescaledDensity(density.base, standardizer.center, standardizer.scale)
-        self.log_normalizer_ = normalizer.log_normalizer
-        self.log_normalizer_error_ = normalizer.error
-        self.effective_sample_size_ = normalizer.effective_sample_size
-        self.pareto_shape_ = normalizer.pareto_shape
+    @property
+    def density_(self) -> TiltedDensity:
+        """The fitted density."""
+        return self.fitted_.density
+
+    @property
+    def base_(self) -> RescaledDensity:
+        """The base density, in the units of the data."""
+        units = self.density_.standardizer
+        return RescaledDensity(self.density_.base, units.center, units.scale)
+
+    @property
+    def health_(self) -> Health:
+        """How far the density can be believed."""
+        return self.fitted_.health
+
+    @property
+    def gain_(self) -> float:
+        """Nats per row that the model gained over its base density on held-out rows."""
+        return self.fitted_.health.comparison.gain
+
+    @property
+    def gain_error_(self) -> float:
+        """The standard error of `gain_`."""
+        return self.fitted_.health.comparison.gain_error
+
+    @property
+    def has_tilt_(self) -> bool:
+        """Whether the model is more than its base density."""
+        return self.density_.has_tilt
+
+    @property
+    def coefficients_(self) -> Float[np.ndarray, " m"]:
+        """The coefficients of f."""
+        return self.density_.coefficients
+
+    @property
+    def frequencies_(self) -> Float[np.ndarray, "q d"] | None:
+        """The frequencies of a Fourier basis."""
+        return getattr(self.density_.basis, "frequencies", None)
+
+    @property
+    def log_normalizer_(self) -> float:
+        """log Z."""
+        return self.fitted_.normalizer.log_normalizer
+
+    @property
+    def log_normalizer_error_(self) -> float:
+        """The standard error of log Z."""
+        return self.fitted_.normalizer.error
+
+    @property
+    def effective_sample_size_(self) -> float:
+        """Of the draws that estimate log Z."""
+        return self.fitted_.normalizer.effective_sample_size
+
+    @property
+    def pareto_shape_(self) -> float:
+        """Of the tail of the weights that estimate log Z."""
+        return self.fitted_.normalizer.pareto_shape
+
+    @property
+    def penalty_(self) -> float:
+        """The penalty."""
+        return self.fitted_.hyperparameters.penalty if self.has_tilt_ else float("inf")
+
+    @property
+    def noise_scale_(self) -> float:
+        """The noise scale."""
+        return self.fitted_.hyperparameters.noise_scale
+
+    @property
+    def length_scale_(self) -> Float[np.ndarray, " d"]:
+        """The length-scale of each column."""
+        return self.fitted_.hyperparameters.length_scale
+
+    @property
+    def tuning_history_(self) -> list[dict[str, Any]]:
+        """What every step of the tuning tried and found."""
+        return self.fitted_.history
+
+    @property
+    def loss_surface_(self) -> LossSurface | None:
+        """Held-out losses of the cross-validation."""
+        return self.fitted_.surface
+
+    @property
+    def moments_(self) -> Any:
+        """The sums over rows."""
+        return self.fitted_.moments
+
+    @property
+    def weight_(self) -> float:
+        """The total weight of the rows."""
+        return self.fitted_.weight
 
     def _choices(self) -> Any:
         """A base density by its values at some points."""
@@ -299,41 +359,25 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
         return density.basis, units, density.base.log_density(probes), self.noise_scale_
 
     def _empty(self) -> None:
-        self.moments_, self.weight_ = scale_moments(self._kept_moments(), 0.0), 0.0
-        zeros = np.zeros_like(self.coefficients_)
-        self._settle(
-            replace(self.density_, coefficients=zeros, log_normalizer=0.0),
-            NormalizerEstimate(0.0, 0.0, float("nan"), float("nan")),
-        )
+        self._kept_moments()
+        self.fitted_ = emptied(self.fitted_)
 
     def _with_sums_of(self, other: KernelExponentialFamily) -> KernelExponentialFamily:
-        return self._solve_again(add_moments(self._kept_moments(), other._kept_moments()))
+        sums = add_moments(self._kept_moments(), other._kept_moments())
+        settings = self._settings(self.n_features_in_)
+        self.fitted_ = with_moments(self.fitted_, sums, settings)
+        return self
 
     def _with_rows(self, source: RowSource, sign: float) -> KernelExponentialFamily:
-        seen = self._kept_moments()
-        more = sum_rows(source, self.density_, self._noise, self.noise_scale_)
-        return self._solve_again(add_moments(seen, scale_moments(more, sign)))
+        self._kept_moments()
+        settings = self._settings(self.n_features_in_)
+        self.fitted_ = with_rows(self.fitted_, source, sign, settings)
+        return self
 
     def _kept_moments(self) -> Any:
         if self.moments_ is None:
             raise ValueError(SUMS_LEFT_OUT)
         return self.moments_
-
-    def _solve_again(self, moments: Any) -> KernelExponentialFamily:
-        if not moments.weight > 1e-9 * abs(self.weight_):
-            raise ValueError(NO_ROWS_LEFT)
-        normalizer = resolve("normalizer", self.normalizer, NORMALIZERS)
-        density, estimate = solve_again(
-            self.density_,
-            moments,
-            self._noise,
-            Choice(self.noise_scale_, self.penalty_),
-            normalizer,
-            np.random.default_rng(self._entropy),
-        )
-        self.moments_, self.weight_ = moments, float(moments.weight)
-        self._settle(density, estimate)
-        return self
 
     def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
         """Normalised log density at each row of X.
@@ -479,11 +523,15 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
             progress=Progress(self.verbose),
         )
 
-    def _settings(self, n_columns: int) -> Settings:
+    def _settings(self, n_columns: int) -> FamilySettings:
         """Names resolved, numbers checked."""
-        if self.standardize not in (True, False):
-            raise ValueError(f"standardize must be True or False; got {self.standardize!r}.")
-        return Settings(
+        if isinstance(self.basis, InteractionFeatures):
+            raise ValueError(
+                "basis must be one of KernelExponentialFamily's own; got InteractionFeatures, "
+                "which are drawn in the whitened coordinates of KernelDiffusion. Take "
+                f"KernelDiffusion(features={self.basis!r}), or basis='fourier' here."
+            )
+        return FamilySettings(
             features=resolve(
                 "basis", self.basis, FEATURES, "an object like FourierFeatures()", "build"
             ),
@@ -511,5 +559,6 @@ class KernelExponentialFamily(AdditiveRows, Saved, MeanLogDensity, DensityMixin,
                 "an object like ImportanceNormalizer(n_draws=100_000)",
                 "estimate",
             ),
-            standardize=bool(self.standardize),
+            standardize=checked_flag("standardize", self.standardize),
+            gate=checked_flag("gate", self.gate),
         )

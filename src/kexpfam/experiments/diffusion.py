@@ -63,7 +63,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
         "wasserstein": float(np.mean(distances)),
         "floor": float(np.mean(floors)),
         "mass": float(np.exp(model.score_samples(points)).sum() * area),
-        "functions": int(np.any(model.field_.cubics)) * model.field_.basis.n_features,
+        "functions": int(model.has_tilt_) * model.density_.field.basis.n_features,
         "seconds": seconds,
     }
     draws = model.sample(1500, random_state=0)

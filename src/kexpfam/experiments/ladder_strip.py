@@ -37,7 +37,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     model.fit(density.sample(options.size(5000, 300), random_state=0))
     lowest, highest = model.noise_scales_[[0, -1]]
     levels = np.geomspace(max(lowest, 0.05), min(highest, 1.5), 5)
-    coordinates, generator = model.coordinates_, np.random.default_rng(0)
+    coordinates, generator = model.density_.coordinates, np.random.default_rng(0)
     some = density.sample(1000, random_state=2)
     axis = np.linspace(-_REACH, _REACH, _SIDE)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -49,10 +49,13 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
         rows = noised_rows(coordinates, some, float(level), generator)
         covariances = density.mixture.covariances + level**2 * shape @ shape.T
         truth = GaussianMixtureDensity(density.mixture.weights, density.mixture.means, covariances)
-        found, expected = model.gradient(rows, level), truth.gradient(rows)
+        found, expected = model.smoothed_gradient(rows, level), truth.gradient(rows)
         error = np.sqrt(((found - expected) ** 2).sum() / (expected**2).sum())
         record["errors"].append(float(error))
-        for name, values in (("arrows", model.gradient(grid, level)), ("points", rows[:400])):
+        for name, values in (
+            ("arrows", model.smoothed_gradient(grid, level)),
+            ("points", rows[:400]),
+        ):
             record[name].append([float(f"{value:.3g}") for value in values.ravel()])
     return record
 

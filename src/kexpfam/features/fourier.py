@@ -45,10 +45,11 @@ from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
 from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.draws import DRAWS
-from kexpfam.features.products import from_upper_half, half_places, upper_products
+from kexpfam.features.products import from_upper_half, upper_products
 from kexpfam.features.spectra import Spectrum
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.noise import Noise
+from kexpfam.symmetric import half_places
 
 __all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
 

@@ -17,10 +17,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from scipy.linalg.blas import dsyrk, ssyrk
 
-__all__ = ["add_upper_products", "from_upper_half", "half_places", "upper_products"]
+__all__ = ["add_upper_products", "from_upper_half", "upper_products"]
 
 _NARROWEST, _MOST_BANDS = 256, 8
 
@@ -66,11 +66,3 @@ def add_upper_products(
 def from_upper_half(matrix: Float[Any, "t t"]) -> Float[Array, "t t"]:
     """The symmetric matrix whose upper half this is."""
     return jnp.triu(matrix) + jnp.triu(matrix, 1).T
-
-
-def half_places(count: int) -> Int[np.ndarray, "d d"]:
-    """Where each entry of a symmetric matrix stands in its upper half, read line by line."""
-    places = np.zeros((count, count), int)
-    one, other = np.triu_indices(count)
-    places[one, other] = places[other, one] = np.arange(len(one))
-    return places

@@ -24,12 +24,15 @@ from jaxtyping import Array, Float
 
 __all__ = ["cosine_and_sine"]
 
-_PARTS = tuple(
+# π/2 in parts whose products with a number of turns are exact, and the terms of both series.
+_DOUBLE_PARTS = tuple(
     float.fromhex(text)
     for text in ("0x1.921fb54400000p+0", "0x1.0b4611a600000p-34", "0x1.3198a2e037073p-69")
 )
+_SINGLE_PARTS = (1.5703125, 4.837512969970703e-4, 7.549789948768648e-8)
 _SINE = [(-1) ** k / math.factorial(2 * k + 1) for k in range(1, 8)]
 _COSINE = [(-1) ** k / math.factorial(2 * k) for k in range(2, 9)]
+_SINGLE_TERMS = 4
 
 
 @jax.custom_jvp
@@ -38,16 +41,17 @@ def cosine_and_sine(
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """cos θ and sin θ."""
     angles = jnp.asarray(angles)
-    if angles.dtype != np.float64:
-        return jnp.cos(angles), jnp.sin(angles)
+    double = angles.dtype == np.float64
+    parts = _DOUBLE_PARTS if double else _SINGLE_PARTS
+    terms = slice(None) if double else slice(_SINGLE_TERMS)
     turns = jnp.round(angles * (2 / math.pi))
     rest = angles
-    for part in _PARTS:
+    for part in parts:
         rest = rest - turns * part
     rest = jnp.clip(rest, -0.79, 0.79)
     square = rest * rest
-    sine = rest + rest * square * _polynomial(_SINE, square)
-    cosine = 1 - square / 2 + square * square * _polynomial(_COSINE, square)
+    sine = rest + rest * square * _polynomial(_SINE[terms], square)
+    cosine = 1 - square / 2 + square * square * _polynomial(_COSINE[terms], square)
     # The quadrant, as a float: an integer would overflow.
     quadrant = turns - 4 * jnp.floor(turns / 4)
     odd = (quadrant == 1) | (quadrant == 3)

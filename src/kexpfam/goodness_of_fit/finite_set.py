@@ -28,9 +28,12 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.choices import nearest, share, whole
-from kexpfam.data.blocks import LARGEST_BLOCK
 from kexpfam.goodness_of_fit.kernels import RadialKernel, checked_kernel
-from kexpfam.goodness_of_fit.locations import gaussian_locations, optimized_locations
+from kexpfam.goodness_of_fit.locations import (
+    MOST_TRAINING_ROWS,
+    gaussian_locations,
+    optimized_locations,
+)
 from kexpfam.goodness_of_fit.observed import LEAST_ROWS, Observed, make_generator, observe
 from kexpfam.goodness_of_fit.p_value import checked_statistic, tail_share
 from kexpfam.goodness_of_fit.stein_features import feature_sums, unbiased_square
@@ -65,6 +68,13 @@ class FiniteSetResult(NamedTuple):
     locations: Float[np.ndarray, "j d"]
     width: float
     n_tested: int
+
+    def __repr__(self) -> str:
+        return (
+            f"FiniteSetResult(statistic={self.statistic:.6g}, p_value={self.p_value:.6g}, "
+            f"width={self.width:.6g}, {len(self.null_draws)} null draws, "
+            f"{len(self.locations)} locations, n_tested={self.n_tested})"
+        )
 
 
 def fssd_test(
@@ -204,7 +214,7 @@ def _split(
     """A random part of the rows to choose locations by, and the others."""
     train_fraction = share("train_fraction", train_fraction)
     n_rows, n_columns = observed.rows.shape
-    n_train = min(round(train_fraction * n_rows), LARGEST_BLOCK)
+    n_train = min(round(train_fraction * n_rows), MOST_TRAINING_ROWS)
     least = max(LEAST_ROWS, n_columns + 1)
     if min(n_train, n_rows - n_train) < least:
         raise ValueError(

@@ -66,6 +66,12 @@ class SteinResult(NamedTuple):
     null_draws: Float[np.ndarray, " draws"]
     width: float
 
+    def __repr__(self) -> str:
+        return (
+            f"SteinResult(statistic={self.statistic:.6g}, p_value={self.p_value:.6g}, "
+            f"width={self.width:.6g}, {len(self.null_draws)} null draws)"
+        )
+
 
 def stein_test(
     model: Any,

@@ -1,116 +1,61 @@
-"""A fitted density: log p(x) = f(z) + log q0(z) − log Z − Σ_j log scale_j, z standardised.
+"""What every fitted density can do, whatever it is made of.
 
-| symbol    | name           | shape |
-|-----------|----------------|-------|
-| β         | coefficients   | (m,)  |
-| log Z     | log_normalizer | ()    |
+Estimators make one from their settings and rows; commands, reports, plots, tests of fit and the
+gate know nothing else of a model.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from abc import ABC, abstractmethod
 
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base import BaseDensity
-from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
-from kexpfam.data.standardize import Standardizer
-from kexpfam.features import Basis
-from kexpfam.precision import compiled
+from kexpfam.model.surprise import ColumnGrids
 
-__all__ = ["FittedDensity", "evaluate_blocks", "evaluate_padded"]
+__all__ = ["Density"]
 
 
-@compiled
-def _values(basis: Any, coefficients: Any, rows: Any) -> Any:
-    return basis.values(coefficients, rows)
+class Density(ABC):
+    """A normalised density in the units of the data: a base density, and perhaps a tilt of it."""
 
+    @property
+    @abstractmethod
+    def has_tilt(self) -> bool:
+        """Whether it is more than its base density."""
 
-@compiled
-def _gradient(basis: Any, coefficients: Any, rows: Any) -> Any:
-    return basis.gradient(coefficients, rows)
+    @abstractmethod
+    def untilted(self) -> Density:
+        """The base density alone."""
 
-
-@compiled
-def _laplacian(basis: Any, coefficients: Any, rows: Any, metric: Any) -> Any:
-    return basis.laplacian(coefficients, rows, metric)
-
-
-def evaluate_blocks(function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray:
-    """Apply a function of rows block by block, so that memory stays bounded."""
-    pieces = [
-        function(rows[start : start + LARGEST_BLOCK])
-        for start in range(0, len(rows), LARGEST_BLOCK)
-    ]
-    return np.concatenate(pieces)
-
-
-def evaluate_padded(function: Any, rows: Float[np.ndarray, "b d"]) -> np.ndarray:
-    """Apply a compiled function to one block, padded to a size that few others differ from."""
-    return function(padded(rows, block_size_for(len(rows))))[: len(rows)]
-
-
-@dataclass(frozen=True)
-class FittedDensity:
-    """Everything that is needed to evaluate the model, and nothing of the training rows."""
-
-    basis: Basis
-    coefficients: Float[np.ndarray, " m"]
-    base: BaseDensity
-    standardizer: Standardizer
-    log_normalizer: float
-
-    def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """f at standardised rows: the log of the model over its base, up to log Z."""
-        return evaluate_blocks(self._block_tilt, standardized)
-
-    def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
-        return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
-
+    @abstractmethod
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """log p, normalised."""
-        shift = self.log_normalizer + self.standardizer.log_volume
+        """log p."""
 
-        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
-            standardized = self.standardizer.forward(rows)
-            return self._block_tilt(standardized) + self.base.log_density(standardized) - shift
+    def log_density_and_error(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p, and estimates of its numerical error: none, where it is in closed form."""
+        return self.log_density(rows), np.zeros(len(rows))
 
-        return evaluate_blocks(of_block, rows)
-
+    @abstractmethod
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """∇log p."""
+        """∇log p: the derivative of `log_density`."""
 
-        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
-            standardized = self.standardizer.forward(rows)
-            tilt = evaluate_padded(
-                lambda rows: _gradient(self.basis, self.coefficients, rows), standardized
-            )
-            return (tilt + self.base.gradient(standardized)) / self.standardizer.scale
+    @abstractmethod
+    def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """Δlog p: the sum of the second derivatives of `log_density`."""
 
-        return evaluate_blocks(of_block, rows)
+    @abstractmethod
+    def column_grids(self, rows: Float[np.ndarray, "n d"]) -> ColumnGrids:
+        """The density of every column given the row's others, in coordinates of the density's."""
 
-    def laplacian(
-        self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None
-    ) -> Float[np.ndarray, " n"]:
-        """Σ_j metric_j ∂²log p/∂x_j²; with no metric, the Laplacian."""
-        squared = self.standardizer.scale**-2.0
-        inner = squared if metric is None else metric * squared
+    @abstractmethod
+    def from_columns(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Values of columns in those coordinates, in the units of the data."""
 
-        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
-            standardized = self.standardizer.forward(rows)
-            tilt = evaluate_padded(
-                lambda rows: _laplacian(self.basis, self.coefficients, rows, inner), standardized
-            )
-            curvature = np.diagonal(self.base.hessian(standardized), axis1=-2, axis2=-1)
-            return tilt + curvature @ inner
-
-        return evaluate_blocks(of_block, rows)
-
-    def score_matching_losses(
-        self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None
-    ) -> Float[np.ndarray, " n"]:
-        """Σ_j metric_j (∂²_j log p + ½ (∂_j log p)²) at each row; no metric counts all alike."""
-        metric = np.ones(rows.shape[1]) if metric is None else metric
-        return self.laplacian(rows, metric) + self.gradient(rows) ** 2 @ metric / 2
+    @abstractmethod
+    def draws_log_density(
+        self, n_draws: int, generator: np.random.Generator
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p at draws, and the draws' shares."""

@@ -1,6 +1,6 @@
 """Stage 8: the normalising constant, with an error bar."""
 
-from kexpfam.normalizer.estimate import NormalizerEstimate
+from kexpfam.model.health import NormalizerEstimate
 from kexpfam.normalizer.importance import ImportanceNormalizer
 from kexpfam.normalizer.quadrature import QuadratureNormalizer
 

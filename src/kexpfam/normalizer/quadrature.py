@@ -15,8 +15,8 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from kexpfam.choices import whole
-from kexpfam.model import FittedDensity
-from kexpfam.normalizer.estimate import NormalizerEstimate
+from kexpfam.model import TiltedDensity
+from kexpfam.model.health import NormalizerEstimate
 
 __all__ = ["QuadratureNormalizer"]
 
@@ -51,7 +51,7 @@ class QuadratureNormalizer:
         whole("most_panels", self.most_panels)
 
     def estimate(
-        self, density: FittedDensity, generator: np.random.Generator
+        self, density: TiltedDensity, generator: np.random.Generator
     ) -> NormalizerEstimate:
         """log Z of a density whose own `log_normalizer` is not used."""
         n_columns = len(density.standardizer.center)
@@ -67,18 +67,11 @@ class QuadratureNormalizer:
             panels *= 2
             finer = _integral(density, low, high, panels)
             value, error = finer, abs(finer - value)
-        complaint = None
-        if error > 0.01:
-            complaint = (
-                f"The normalising constant is unreliable: quadrature with {panels} panels per "
-                f"axis still changes log Z by {error:.2g}. Try "
-                f"normalizer=QuadratureNormalizer(most_panels={4 * self.most_panels})."
-            )
-        return NormalizerEstimate(value, error, float("nan"), float("nan"), complaint)
+        return NormalizerEstimate(value, error, float("nan"), float("nan"))
 
 
 def _integral(
-    density: FittedDensity,
+    density: TiltedDensity,
     low: Float[np.ndarray, " d"],
     high: Float[np.ndarray, " d"],
     panels: int,

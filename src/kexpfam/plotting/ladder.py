@@ -109,7 +109,10 @@ def plot_ladder(
         levels,
         points,
         [scores_on_grid(model, points, float(level)) for level in levels],
-        [noised_rows(model.coordinates_, rows, float(level), generator) for level in levels],
+        [
+            noised_rows(model.density_.coordinates, rows, float(level), generator)
+            for level in levels
+        ],
         window,
     )
     names = column_names(model, 2)
@@ -121,10 +124,8 @@ def plot_ladder(
 
 def shown_levels(noise_scales: Float[np.ndarray, " k"], count: int) -> Float[np.ndarray, " count"]:
     """Noise levels from the lowest to the highest at which there is something to see."""
-    count = whole("n_levels", count)
-    lowest, highest = float(noise_scales[0]), float(noise_scales[-1])
-    levels = np.geomspace(lowest, max(lowest, min(highest, _HIGHEST)), count)
-    return np.clip(levels, lowest, highest)
+    lowest = float(noise_scales[0])
+    return np.maximum(np.geomspace(lowest, max(lowest, _HIGHEST), whole("n_levels", count)), lowest)
 
 
 def noised_rows(

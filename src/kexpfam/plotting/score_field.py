@@ -101,7 +101,7 @@ def plot_score_field(
             "plot_score_field draws models with two columns; this one has "
             f"{len(window.low)}. Fit a model to the two columns of interest."
         )
-    if noise_scale is not None and not hasattr(model, "noise_scales_"):
+    if noise_scale is not None and not hasattr(model, "smoothed_gradient"):
         raise ValueError(
             "noise_scale chooses a level of a model that has several, a KernelDiffusion; "
             f"got noise_scale={noise_scale!r} with a {type(model).__name__}. Leave it out."
@@ -126,8 +126,9 @@ def scores_on_grid(
         raise TypeError(
             f"model must have a method gradient(X); got an object of type {type(model).__name__}."
         )
-    level = () if noise_scale is None else (noise_scale,)
-    return evaluate(model.gradient, grid_rows(axes), *level)
+    if noise_scale is None:
+        return evaluate(model.gradient, grid_rows(axes))
+    return evaluate(model.smoothed_gradient, grid_rows(axes), noise_scale)
 
 
 def slopes_of_picture(scores: Float[np.ndarray, "n 2"], window: Window) -> Float[np.ndarray, "n 2"]:

@@ -32,14 +32,14 @@ def _levels(model: Any) -> Section:
     alone = int(np.isinf(penalties).sum())
     words = (
         f"The model has {len(scales)} noise levels, each with a ridge penalty of its own. Losses "
-        "are those of denoising on held-out rows, relative to the base density: below zero the "
-        "features help. "
+        "are those of denoising on held-out rows, relative to the base density and in nats of "
+        "log-likelihood: below zero the features help. "
     )
     words += (
-        f"At {alone} of {len(scales)} levels nothing beat the base density, and the penalty is "
-        "infinite."
-        if alone
-        else "They helped at every level."
+        "No level has a tilt: the model is its base density."
+        if not model.has_tilt_
+        else f"Where the penalty is infinite ({alone} of {len(scales)} levels), a level has the "
+        "tilt of the one above it, or none; the highest has none."
     )
     picture = element(
         "figure",
@@ -48,7 +48,7 @@ def _levels(model: Any) -> Section:
             losses,
             f"Held-out loss relative to the base density at {len(scales)} noise levels, from "
             f"{number(losses.min(), 3)} to {number(losses.max(), 3)}",
-            ("noise scale, in deviations of whitened rows", "loss relative to base"),
+            ("noise scale, in standard deviations of whitened rows", "loss relative to base"),
             log_x=True,
             dots=True,
         ),

@@ -25,14 +25,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam.data.spool import NamedBlocks
 from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
-from kexpfam.exceptions import FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning
+from kexpfam.exceptions import (
+    DegenerateTableWarning,
+    FlowWarning,
+    NormalizerWarning,
+    SamplingWarning,
+    TuningWarning,
+)
 from kexpfam.progress import Progress
 from kexpfam.report.split import KeptRows, RowTable, open_table
 from kexpfam.sampling import Chains
@@ -45,7 +52,7 @@ _MOST_JUDGED_WITHOUT_TRAINING = 2000
 _MOST_TRAINING = 20_000
 _N_DRAWS = 2000
 _LEAST_ROWS = 20
-_OURS = (FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning)
+_OURS = (DegenerateTableWarning, FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,11 @@ class Evidence:
     def rows(self) -> Float[np.ndarray, "n d"]:
         """The judged rows."""
         return self.judged.rows
+
+    @property
+    def row_numbers(self) -> Int[np.ndarray, " n"]:
+        """Where the judged rows stand in the table, counted from 1 as `kexpfam score` counts."""
+        return self.judged.numbers + 1
 
     @property
     def kind(self) -> str:
@@ -148,9 +160,8 @@ def _of_split(model: Any, table: RowTable, seed: int) -> dict[str, Any]:
     model = clone(model)
     if model.get_params().get("random_state", seed) is None:
         model.set_params(random_state=seed)
-    model.fit(table.training(_MOST_JUDGED))
-    if table.named:
-        model.feature_names_in_ = np.asarray(table.names, dtype=object)
+    names = table.names if table.named else None
+    model.fit(NamedBlocks(table.training(_MOST_JUDGED), names))
     training = table.training_sample(_MOST_JUDGED, _MOST_TRAINING)
     return {
         "model": model,

@@ -1,159 +1,86 @@
-"""Whether the numbers themselves can be relied upon: normaliser, flow, Markov chains."""
+"""Whether the numbers themselves can be relied upon, as `kexpfam.model.health` judges them."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
+from kexpfam.model.health import Finding as Figure
 from kexpfam.report.evidence import Evidence
-from kexpfam.report.markup import count, element, joined, number, table, with_error
+from kexpfam.report.markup import element, joined, number, table
 from kexpfam.report.section import Finding, Section
 
 __all__ = ["health_section"]
 
-_HEAVY_TAIL = 0.7
-_LARGE_LOG_ERROR = 0.1
-_POOR_FLOW = 100.0
 
-
-def health_section(evidence: Evidence) -> Section | None:
-    """Error estimates of the model's own numbers, and the warnings that came up."""
-    model = evidence.model
-    if hasattr(model, "n_steps_"):
-        rows, good, words = _flow(evidence)
-    elif hasattr(model, "log_normalizer_"):
-        rows, good, words = _normalizer(evidence)
-    else:
-        return None
-    good = good and not evidence.complaints
-    complaints = [element("li", text) for text in evidence.complaints]
+def health_section(evidence: Evidence) -> Section:
+    """The model's own figures, what was chosen with them, and the warnings that came up."""
+    health: Any = evidence.model.health_
+    figures = [*health.findings(), *_about_draws(evidence), *_about_columns(evidence)]
+    # A warning of a fit says what its health says.
+    warnings = [text for text in evidence.complaints if text not in health.complaints]
+    complaints = [*health.complaints, *warnings]
+    good = not complaints
     body = joined(
         [
-            element("p", words),
+            element("p", health.about_the_tilt),
             element("h3", "Warnings") if complaints else None,
-            element("ul", *complaints, class_="warnings") if complaints else None,
+            element("ul", *(element("li", text) for text in complaints), class_="warnings")
+            if complaints
+            else None,
             table(
-                "Figures of the computation",
+                "Figures of the model",
                 ["Figure", "Value", "What it means"],
-                [[name, value, meaning] for name, value, meaning in rows],
+                [[figure.name, figure.value, figure.meaning] for figure in figures],
             ),
         ]
     )
     data = {
         "good": good,
-        "words": words,
-        "warnings": list(evidence.complaints),
-        "figures": {name: value for name, value, _ in rows},
+        "words": health.in_words,
+        "warnings": complaints,
+        "figures": {figure.name: figure.value for figure in figures},
+        "gain": health.comparison.gain,
+        "gain_error": health.comparison.gain_error,
     }
     brief = "nothing to worry about" if good else "read the section below"
-    finding = Finding("Computation", "sound" if good else "doubtful", brief, good)
+    finding = Finding("Trust", "sound" if good else "doubtful", brief, good)
     return Section("health", "Whether the numbers can be relied upon", body, data, finding)
 
 
-def _flow(evidence: Evidence) -> tuple[list[tuple[str, str, str]], bool, str]:
-    model: Any = evidence.model
-    rows = [
-        (
-            "Steps of the flow",
-            str(model.n_steps_),
-            "0: the base density is alone and known exactly"
-            if model.n_steps_ == 0
-            else f"chosen to meet the tolerance of {number(model.tolerance)} nats",
-        )
+def _about_draws(evidence: Evidence) -> list[Figure]:
+    """Diagnostics of Markov chains, where the draws came from some."""
+    if evidence.chains is None:
+        return []
+    chains = evidence.chains
+    return [
+        Figure(
+            "Largest R-hat",
+            number(chains.r_hat.max()),
+            "of the draws’ columns: chains agree near 1",
+        ),
+        Figure(
+            "Least effective draws",
+            number(chains.effective_sample_size.min()),
+            "what all chains together are worth, in the worst column",
+        ),
+        Figure(
+            "Mean acceptance",
+            number(chains.acceptance.mean(), 3),
+            f"of {chains.method.upper()} proposals",
+        ),
     ]
-    if model.n_steps_ == 0:
-        words = "The model is its base density alone, and its log density is known exactly."
-    else:
-        words = "The probability flow gives a log density that needs no normaliser."
-    good = True
-    if evidence.errors is not None and model.n_steps_ > 0:
-        errors = evidence.errors
-        limit = _POOR_FLOW * model.tolerance
-        poor = int((~(errors <= limit)).sum())
-        good = poor == 0
-        for name, share in (("Median", 0.5), ("99th percentile", 0.99), ("Largest", 1.0)):
-            value = number(np.quantile(errors, share), 2)
-            rows.append((f"{name} error", value, "of a log density, estimated, in nats"))
-        words += (
-            f" Its estimated numerical error is at most {number(errors.max(), 2)} nats at the "
-            f"{count(len(errors), evidence.kind)}."
-            if good
-            else f" At {count(poor, 'row')} its error estimate is above {number(limit)} nats: they "
-            "may lie far outside the rows that the model was fitted to."
-        )
-    search = model.base_search_
-    rows.append(
-        (
-            "Base components",
-            str(search.n_components),
-            "of each mixture that the base density averages, chosen on held-out rows",
-        )
-    )
-    rows.append(("Marginal maps", str(model.marginals_), "columns made normal before all else"))
-    tied = [name for name, gap in zip(evidence.names, model.tie_gaps_, strict=True) if gap > 0]
-    rows.append(
-        (
+
+
+def _about_columns(evidence: Evidence) -> list[Figure]:
+    """Columns whose repeated values were spread over cells."""
+    gaps = getattr(evidence.model, "tie_gaps_", ())
+    tied = [name for name, gap in zip(evidence.names, gaps, strict=False) if gap > 0]
+    if not tied:
+        return []
+    return [
+        Figure(
             "Tied columns",
             str(len(tied)),
-            f"their values were spread over cells: {', '.join(tied)}" if tied else "none",
+            f"their repeated values were spread over cells: {', '.join(tied)}",
         )
-    )
-    return rows, good, words
-
-
-def _normalizer(evidence: Evidence) -> tuple[list[tuple[str, str, str]], bool, str]:
-    model: Any = evidence.model
-    error, shape = float(model.log_normalizer_error_), float(model.pareto_shape_)
-    light = math.isnan(shape) or shape <= _HEAVY_TAIL
-    exact = error <= _LARGE_LOG_ERROR
-    rows = [
-        (
-            "log Z",
-            with_error(model.log_normalizer_, error),
-            "every log density is off by as much as this is",
-        ),
-        (
-            "Effective sample size",
-            number(model.effective_sample_size_),
-            "of the draws that estimate log Z",
-        ),
-        (
-            "Pareto shape",
-            number(shape, 2),
-            f"tail of the weights: dependable below 0.5, worthless above {_HEAVY_TAIL}",
-        ),
     ]
-    if evidence.chains is not None:
-        chains = evidence.chains
-        rows += [
-            (
-                "Largest R-hat",
-                number(chains.r_hat.max()),
-                "of the draws’ columns: chains agree near 1",
-            ),
-            (
-                "Least effective draws",
-                number(chains.effective_sample_size.min()),
-                "what all chains together are worth, in the worst column",
-            ),
-            (
-                "Mean acceptance",
-                number(chains.acceptance.mean(), 3),
-                f"of {chains.method.upper()} proposals",
-            ),
-        ]
-    if light and exact:
-        words = (
-            f"log Z is known to ± {number(error, 2)}, and the weights behind it have a light "
-            "tail: log densities can be relied upon to that precision."
-        )
-    elif light:
-        words = f"log Z is known only to ± {number(error, 2)}: log densities share that error."
-    else:
-        words = (
-            f"The weights behind log Z have a heavy tail (Pareto shape {number(shape, 2)}): its "
-            "error bar is not to be trusted. Gradients and draws do not depend on it."
-        )
-    return rows, light and exact, words

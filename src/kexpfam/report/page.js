@@ -15,7 +15,7 @@
     picture[kind].values.map((values, place) => ({
       kind,
       values: [...values, picture[kind].log_density[place]],
-      name: kind === "data" ? `Row ${picture.data.numbers[place]}` : `Draw ${place}`,
+      name: kind === "data" ? `Row ${picture.data.numbers[place]}` : `Draw ${place + 1}`,
       number: kind === "data" ? picture.data.numbers[place] : null,
     })),
   );

@@ -32,7 +32,7 @@ def pairs_section(evidence: Evidence) -> Section:
         "data": {
             "values": evidence.rows[kept],
             "log_density": evidence.log_density[kept],
-            "numbers": evidence.judged.numbers[kept],
+            "numbers": evidence.row_numbers[kept],
         },
         "draws": {"values": draws, "log_density": evidence.draw_log_density[:n_draws]},
     }

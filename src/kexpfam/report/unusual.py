@@ -39,7 +39,7 @@ def unusual_section(evidence: Evidence) -> Section | None:
             element(
                 "p",
                 f"The {len(places)} of {count(len(evidence.rows), kind)} to which the model gives "
-                "the lowest log density. Row numbers count from 0 in the table as it was given; "
+                "the lowest log density. Row numbers count from 1 in the table as it was given; "
                 "press one to see the row in the pair plot. The share is that of the model’s draws "
                 "with a lower log density still. In bold: the value whose change would raise the "
                 "log density fastest.",
@@ -48,7 +48,7 @@ def unusual_section(evidence: Evidence) -> Section | None:
         ]
     )
     data = {
-        "numbers": evidence.judged.numbers[places],
+        "numbers": evidence.row_numbers[places],
         "log_density": evidence.log_density[places],
         "share_of_draws_below": shares,
         "values": evidence.rows[places],
@@ -75,7 +75,7 @@ def _table(
     ]
     rows = []
     for place, share, culprit in zip(places, shares, culprits, strict=True):
-        row, log = evidence.judged.numbers[place], evidence.log_density[place]
+        row, log = evidence.row_numbers[place], evidence.log_density[place]
         button = element(
             "button", row, type="button", class_="pick", aria_label=f"Show row {row} in the plot"
         )

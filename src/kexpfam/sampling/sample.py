@@ -22,7 +22,7 @@ from jaxtyping import Float
 from sklearn.utils import check_random_state
 
 from kexpfam.choices import checked_name, positive_number, whole
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 from kexpfam.progress import Progress
 from kexpfam.sampling.chains import Chains, diagnose
 from kexpfam.sampling.methods import METHODS, Method
@@ -70,7 +70,7 @@ def _make_plan(
 
 
 def sample_density(
-    density: FittedDensity,
+    density: TiltedDensity,
     n_samples: int,
     random_state: Any = None,
     *,
@@ -87,7 +87,7 @@ def sample_density(
 
     Parameters
     ----------
-    density : FittedDensity
+    density : TiltedDensity
         Its normaliser is not used.
     n_samples : int
         How many draws are wanted; at least as many are kept, and ``rows(n_samples)`` of the
@@ -139,9 +139,9 @@ def sample_density(
     >>> from kexpfam.base import GaussianMixtureDensity
     >>> from kexpfam.data.standardize import Standardizer
     >>> from kexpfam.features import FourierBasis
-    >>> from kexpfam.model import FittedDensity
+    >>> from kexpfam.model import TiltedDensity
     >>> from kexpfam.sampling import sample_density
-    >>> density = FittedDensity(
+    >>> density = TiltedDensity(
     ...     basis=FourierBasis(np.ones((1, 2)), np.zeros(1), np.ones(1)),
     ...     coefficients=np.zeros(2),
     ...     base=GaussianMixtureDensity(np.ones(1), np.zeros((1, 2)), np.eye(2)[None]),
@@ -187,7 +187,7 @@ def sample_density(
     return chains
 
 
-def _collect(walker: Walker, plan: _Plan, jumping: bool, density: FittedDensity) -> Chains:
+def _collect(walker: Walker, plan: _Plan, jumping: bool, density: TiltedDensity) -> Chains:
     """Kept draws, further apart until they are worth half their number."""
     enough = walker.flight.states.position.shape[0] * plan.n_draws / 2
     walk = walker.walk(plan.n_draws, plan.thinning, "sampling", jumping=jumping)
@@ -244,7 +244,7 @@ def _checked_step_size(step_size: Any, burn_in: int | None) -> float | None:
 
 
 def _checked_starts(
-    starts: Any, density: FittedDensity, n_chains: int
+    starts: Any, density: TiltedDensity, n_chains: int
 ) -> Float[np.ndarray, "chains d"]:
     """Given starting points in standardised units, all of positive density."""
     try:

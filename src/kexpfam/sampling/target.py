@@ -26,7 +26,7 @@ from jaxtyping import Array, Float
 from kexpfam.base import BaseDensity, RescaledDensity
 from kexpfam.base.density import Completed
 from kexpfam.base.traced import TracedRescaled, traced_density
-from kexpfam.model import FittedDensity
+from kexpfam.model import TiltedDensity
 
 __all__ = ["LogDensity", "jax_base", "jax_log_density"]
 
@@ -49,15 +49,15 @@ class LogDensity:
         return self.basis.values(self.coefficients, row[None])[0]
 
 
-def jax_log_density(density: FittedDensity) -> LogDensity:
+def jax_log_density(density: TiltedDensity) -> LogDensity:
     """A fitted density as a JAX function of one standardised row, up to its normaliser.
 
     Evaluate it with float64 switched on (``jax.enable_x64(True)`` as a context) to get what
-    `FittedDensity.log_density` gives.
+    `TiltedDensity.log_density` gives.
 
     Parameters
     ----------
-    density : FittedDensity
+    density : TiltedDensity
         `density_` of a fitted `KernelExponentialFamily`.
 
     Returns
@@ -71,9 +71,9 @@ def jax_log_density(density: FittedDensity) -> LogDensity:
     >>> from kexpfam.base import BoxDensity
     >>> from kexpfam.data.standardize import Standardizer
     >>> from kexpfam.features import FourierBasis
-    >>> from kexpfam.model import FittedDensity
+    >>> from kexpfam.model import TiltedDensity
     >>> from kexpfam.sampling import jax_log_density
-    >>> density = FittedDensity(
+    >>> density = TiltedDensity(
     ...     basis=FourierBasis(np.ones((1, 1)), np.zeros(1), np.ones(1)),
     ...     coefficients=np.array([0.0, 2.0]),
     ...     base=BoxDensity(np.zeros(1), np.ones(1)),

@@ -20,7 +20,7 @@ from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 from kexpfam.solve.whiten import unwhitened, whitened
 
-__all__ = ["penalty_matrix_of", "solve_ridge", "system_at"]
+__all__ = ["minimizer", "penalty_matrix_of", "solve_ridge", "system_at"]
 
 
 @compiled
@@ -48,7 +48,13 @@ def solve_ridge(
     if np.isinf(penalty):
         return np.zeros(len(system.linear))
     inner, root = whiten(system, penalty_matrix)
-    matrix = np.array(inner.quadratic)
+    return unwhiten(root, minimizer(inner, penalty))
+
+
+def minimizer(system: QuadraticSystem, penalty: float) -> Float[np.ndarray, " m"]:
+    """−(H + λI)⁻¹h, or an error where that would be a vector of rounding noise."""
+    # The transpose of a copy is what LAPACK reads without another one; the matrix is symmetric.
+    matrix = np.array(system.quadratic, order="C").T
     matrix[np.diag_indices_from(matrix)] += penalty
     size = float(np.abs(matrix).sum(axis=0).max())
     if not np.isfinite(size):
@@ -57,7 +63,7 @@ def solve_ridge(
             "the base density, the noise's covariance and the length-scales, which may be too "
             "small."
         )
-    factor, failed = lapack.dpotrf(matrix, lower=True)
+    factor, failed = lapack.dpotrf(matrix, lower=True, overwrite_a=True)
     condition = 0.0 if failed else lapack.dpocon(factor, size, uplo="L")[0]
     if condition < np.finfo(float).eps:
         enough = max(1e-12, 10 * penalty, 1e-13 * size)
@@ -67,4 +73,4 @@ def solve_ridge(
             f"{condition:.1e}). Take a larger penalty, say {enough:.0e} or more, or fewer "
             "components."
         )
-    return unwhiten(root, -cho_solve((factor, True), inner.linear))
+    return -cho_solve((factor, True), system.linear)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
 from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.smoothed import SmoothedMixture
 from kexpfam.base.uniform import BoxDensity
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.marginals import Marginals
-from kexpfam.data.sketch import Folds, Sketching
+from kexpfam.data.sketch import Folds, NumberedFolds, Sketching
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import (
     ArcCosineFeatures,
@@ -27,14 +28,14 @@ from kexpfam.features.grid import GridBasis, GridMoments
 from kexpfam.features.nystrom import NystromBasis
 from kexpfam.features.sections import SectionBasis
 from kexpfam.features.spectra import RadialBasis
-from kexpfam.ladder.flow import ScoreField
-from kexpfam.ladder.mixture import SmoothedMixture
-from kexpfam.ladder.moments import LadderMoments, LadderSummation
-from kexpfam.ladder.sums import LadderFolds, LadderSums, LadderView
-from kexpfam.model import FittedDensity
+from kexpfam.model import FlowDensity, ScoreField, TiltedDensity
+from kexpfam.model.health import Comparison, FlowQuality, Health
+from kexpfam.moments.level_sums import LevelSums, LevelView
+from kexpfam.moments.levels import LevelMoments, LevelSummation
 from kexpfam.moments.treatments import MonteCarloNoise, TaylorMoments, TaylorNoise
 from kexpfam.noise.laws import AutomaticNoise, GaussianNoise, LaplaceNoise, NoNoise, UniformNoise
 from kexpfam.normalizer import ImportanceNormalizer, NormalizerEstimate, QuadratureNormalizer
+from kexpfam.solve.levels import Levels
 from kexpfam.tuning import Hyperparameters, LossSurface, Tuned, Tuning
 
 __all__ = ["RECORDS"]
@@ -49,10 +50,17 @@ RECORDS: dict[str, type] = {
         *(AveragedMixtureBase, AverageSearch, GaussianBase, MixtureBase, UniformBase),
         *(AutomaticNoise, GaussianNoise, LaplaceNoise, MonteCarloNoise, NoNoise, TaylorNoise),
         UniformNoise,
-        *(DirectMoments, FourierMoments, GridMoments, TaylorMoments, LadderMoments),
+        *(DirectMoments, FourierMoments, GridMoments, TaylorMoments, LevelMoments),
         *(Coordinates, Folds, Marginals, Sketching, Standardizer),
-        *(LadderFolds, LadderSummation, LadderSums, LadderView, ScoreField, SmoothedMixture),
-        *(FittedDensity, ImportanceNormalizer, NormalizerEstimate, QuadratureNormalizer),
+        *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
+        *(Comparison, FlowQuality, Health),
+        *(
+            TiltedDensity,
+            FlowDensity,
+            ImportanceNormalizer,
+            NormalizerEstimate,
+            QuadratureNormalizer,
+        ),
         *(Hyperparameters, LossSurface, Tuned, Tuning),
     )
 }

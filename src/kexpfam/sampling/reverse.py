@@ -1,11 +1,11 @@
-"""Draws by walking the ladder down with noise: ancestral steps and Langevin corrections.
+"""Draws by walking the noise levels down with noise: ancestral steps and Langevin corrections.
 
 From σ' to the next lower σ (Song et al. 2021, variance-exploding form),
 
     z ← z + (σ'² − σ²) s_σ'(z) + σ √((σ'² − σ²)/σ'²) ξ           predictor
     z ← z + δσ² s_σ(z) + √(2δ) σ ξ                               corrector
 
-with ξ standard normal. The ladder is refined to many small steps.
+with ξ standard normal, in many small steps.
 
 | symbol | name        | shape  |
 |--------|-------------|--------|
@@ -19,11 +19,39 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
 
-from kexpfam.ladder.flow import ScoreField
+from kexpfam.data.blocks import padded
+from kexpfam.model.flow_density import FlowDensity
+from kexpfam.model.score_field import ScoreField
 from kexpfam.precision import compiled
 
-__all__ = ["walk_down"]
+__all__ = ["walk_down", "walk_draws"]
+
+_BLOCK = 512
+# Ancestral steps, corrections after each, and their size.
+_STEPS, _CORRECTIONS, _CORRECTION = 200, 1, 0.1
+
+
+def walk_draws(
+    density: FlowDensity, n_samples: int, generator: np.random.Generator, seed: int
+) -> Float[np.ndarray, "n d"]:
+    """Draws of the highest level walked to the lowest, with noise."""
+    field = density.field
+    starts = field.base.sample(n_samples, field.highest, generator)
+    ends = [
+        walk_down(
+            field,
+            padded(starts[first : first + _BLOCK], _BLOCK),
+            seed + number,
+            _STEPS,
+            _CORRECTIONS,
+            _CORRECTION,
+        )
+        for number, first in enumerate(range(0, n_samples, _BLOCK))
+    ]
+    return density.coordinates.backward(np.concatenate(ends)[:n_samples])
 
 
 @compiled(static=("n_steps", "n_corrections"))

@@ -29,8 +29,8 @@ from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-from kexpfam.base import GaussianMixtureDensity
-from kexpfam.features.products import half_places
+from kexpfam.base.mixture import GaussianMixtureDensity, padded_size
+from kexpfam.symmetric import half_places
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
@@ -121,14 +121,10 @@ class SmoothedMixture:
         curvature = lengths - jnp.trace(precisions, axis1=1, axis2=2)
         return gradient, (shares * curvature).sum(axis=1) - (gradient**2).sum(axis=1)
 
-    def curvature(
-        self,
-        rows: Float[Any, "n d"],
-        noise_scale: Any,
-        axes: Float[Any, "d e"],
-        metric: Float[Any, "n e"],
-    ) -> Float[Array, " n"]:
-        """Σ_e metric_e a_eᵀ ∇²log q_σ a_e, for the columns a_e of `axes`."""
+    def second_derivatives(
+        self, rows: Float[Any, "n d"], noise_scale: Any, axes: Float[Any, "d e"]
+    ) -> Float[Array, "n e"]:
+        """a_eᵀ ∇²log q_σ a_e, for the columns a_e of `axes`."""
         precisions = self._precisions(noise_scale)
         shares = jax.nn.softmax(self.at(noise_scale).logs(rows), axis=1)
         turned = jnp.einsum("kdf,de->kfe", precisions, axes)
@@ -137,7 +133,7 @@ class SmoothedMixture:
         )
         own = jnp.einsum("de,kde->ke", axes, turned)
         second = jnp.einsum("nk,nke->ne", shares, along**2 - own)
-        return (metric * (second - jnp.einsum("nk,nke->ne", shares, along) ** 2)).sum(axis=1)
+        return second - jnp.einsum("nk,nke->ne", shares, along) ** 2
 
     def sample(
         self, n_samples: int, noise_scale: float, generator: np.random.Generator
@@ -152,6 +148,16 @@ class SmoothedMixture:
 
 
 def smoothed_mixture(mixture: GaussianMixtureDensity) -> SmoothedMixture:
-    """The mixture with its covariances taken apart, once for all levels."""
+    """The mixture with its covariances taken apart, once for all levels.
+
+    Padded with empty components to one of few sizes, so that few shapes are compiled.
+    """
     variances, axes = np.linalg.eigh(mixture.covariances)
-    return SmoothedMixture(np.log(mixture.weights), mixture.means, variances, axes)
+    count, n_columns = mixture.means.shape
+    empty = padded_size(count) - count
+    return SmoothedMixture(
+        np.pad(np.log(mixture.weights), (0, empty), constant_values=-np.inf),
+        np.pad(mixture.means, ((0, empty), (0, 0))),
+        np.pad(variances, ((0, empty), (0, 0)), constant_values=1.0),
+        np.concatenate([axes, np.broadcast_to(np.eye(n_columns), (empty, n_columns, n_columns))]),
+    )

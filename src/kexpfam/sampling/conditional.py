@@ -1,4 +1,4 @@
-"""Draws of some columns given the others, by Langevin steps down the ladder.
+"""Draws of some columns given the others, by Langevin steps down the noise levels.
 
 Known columns fix k linear combinations of the whitened row, A_K z = v_K. What is left is a point
 c of the null space: z = z₀ + Nc with AₖN = 0, NᵀN = I. The conditional density there has the score
@@ -28,11 +28,12 @@ from jaxtyping import Float
 from scipy.linalg import null_space
 from scipy.special import logsumexp
 
-from kexpfam.ladder.flow import ScoreField
-from kexpfam.ladder.mixture import SmoothedMixture
+from kexpfam.base.smoothed import SmoothedMixture
+from kexpfam.model.flow_density import FlowDensity
+from kexpfam.model.score_field import ScoreField
 from kexpfam.precision import compiled
 
-__all__ = ["complete_rows"]
+__all__ = ["complete_rows", "conditional_draws"]
 
 _N_LEVELS = 60
 _N_STEPS = 8
@@ -40,6 +41,22 @@ _STEP = 0.2
 
 
 def complete_rows(
+    density: FlowDensity, rows: Float[np.ndarray, "n d"], generator: np.random.Generator
+) -> Float[np.ndarray, "n d"]:
+    """Rows with every NaN drawn from its distribution given the row's other values."""
+    coordinates = density.coordinates
+    missing, completed = np.isnan(rows), rows.copy()
+    for pattern in np.unique(missing[missing.any(axis=1)], axis=0):
+        members = (missing == pattern).all(axis=1)
+        partial = np.where(pattern, coordinates.marginals.standardizer.center, rows[members])
+        values = coordinates.mapped(partial)[:, ~pattern]
+        whitened = conditional_draws(density.field, coordinates.root[~pattern], values, generator)
+        drawn = coordinates.backward(whitened)
+        completed[members] = np.where(pattern, drawn, rows[members])
+    return completed
+
+
+def conditional_draws(
     field: ScoreField,
     known: Float[np.ndarray, "k d"],
     values: Float[np.ndarray, "n k"],
@@ -51,13 +68,12 @@ def complete_rows(
         free, anchors = np.eye(n_columns), np.zeros((n_rows, n_columns))
     else:
         free, anchors = null_space(known), values @ np.linalg.pinv(known).T
-    highest = float(np.exp(field.knots[-1]))
-    start = _conditional_draws(field.base, highest, free, anchors, generator)
+    start = _mixture_draws(field.base, field.highest, free, anchors, generator)
     points = _walk(field, free, anchors, start, int(generator.integers(2**31)))
     return anchors + points @ free.T
 
 
-def _conditional_draws(
+def _mixture_draws(
     base: SmoothedMixture,
     noise_scale: float,
     free: Float[np.ndarray, "d f"],

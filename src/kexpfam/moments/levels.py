@@ -1,7 +1,8 @@
 """One pass over the rows for every noise level.
 
-The products of cosines and sines do not depend on the noise; the base's part does, since
-q_σ is another mixture at every level. With noisy copies y = x ± σu of a row,
+Levels are joined by stretches, and the loss is looked at in two *nodes* of each: at the lower level
+and halfway up (in log σ). The products of cosines and sines do not depend on the noise; the base's
+part does, since q_σ is another mixture at every node. With noisy copies y = x ± σu of a row,
 
     b_σ = Σ_a E ∇φ(x_a + ε)·∇log q_σ(x_a + ε) ≈ Σ_a mean over copies of ∇φ(y)·∇log q_σ(y),
 
@@ -17,9 +18,9 @@ many bases.
 |---------------|------------|--------------|
 | Σ t tᵀ        | gram       | (2q, 2q)     |
 | Σ t           | total      | (2q,)        |
-| b_σ           | base_terms | (l, 2q)      |
-| y             | points     | (l, c, n, d) |
-| ∇log q_σ(y)   | pulls      | (l, c, n, d) |
+| b_σ           | base_terms | (s, 2q), for s nodes |
+| y             | points     | (s, c, n, d) |
+| ∇log q_σ(y)   | pulls      | (s, c, n, d) |
 """
 
 from __future__ import annotations
@@ -34,20 +35,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.base.smoothed import MixtureScore, SmoothedMixture
 from kexpfam.data.blocks import padded
 from kexpfam.features import FourierBasis, FourierMoments, QuadraticSystem
 from kexpfam.features.products import upper_products
 from kexpfam.features.trigonometry import cosine_and_sine
-from kexpfam.ladder.mixture import MixtureScore, SmoothedMixture
-from kexpfam.moments import MonteCarloNoise, Summation, add_moments
+from kexpfam.moments.arithmetic import add_moments
+from kexpfam.moments.fold import Summation
+from kexpfam.moments.treatments import MonteCarloNoise
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
 
 __all__ = [
-    "LadderMoments",
-    "LadderSummation",
+    "LevelMoments",
+    "LevelSummation",
     "PreparedBlock",
-    "level_system",
+    "node_scales",
+    "node_system",
     "prepared_blocks",
     "sum_moments",
 ]
@@ -57,67 +61,73 @@ __all__ = [
 _BLOCK = 512
 
 
-class LadderMoments(NamedTuple):
-    """Weighted sums over rows for all levels. They add and scale."""
+def node_scales(noise_scales: Float[np.ndarray, " l"]) -> Float[np.ndarray, " s"]:
+    """Every level but the highest, each followed by the middle of the stretch above it."""
+    middles = np.sqrt(noise_scales[:-1] * noise_scales[1:])
+    return np.stack([noise_scales[:-1], middles], axis=1).ravel()
+
+
+class LevelMoments(NamedTuple):
+    """Weighted sums over rows for all nodes. They add and scale."""
 
     weight: Float[Any, ""]
     gram: Float[Any, "t t"]
     total: Float[Any, " t"]
-    base_terms: Float[Any, "l t"]
+    base_terms: Float[Any, "s t"]
 
 
 class PreparedBlock(NamedTuple):
-    """Rows and weights, padded, with noisy copies of all levels and the base's score there."""
+    """Rows and weights, padded, with noisy copies at all nodes and the base's score there."""
 
     rows: Float[Any, "n d"]
     weights: Float[Any, " n"]
-    points: Float[Any, "l c n d"]
-    pulls: Float[Any, "l c n d"]
+    points: Float[Any, "s c n d"]
+    pulls: Float[Any, "s c n d"]
 
 
 @dataclass(frozen=True)
-class LadderSummation(Summation):
-    """Moments of all levels, in one pass."""
+class LevelSummation(Summation):
+    """Moments of all nodes, in one pass."""
 
     basis: FourierBasis
     base: SmoothedMixture
-    levels: Float[np.ndarray, " l"]
+    nodes: Float[np.ndarray, " s"]
     n_directions: int = 2
     block_size: int = _BLOCK
 
     @cached_property
     def _scores(self) -> list[MixtureScore]:
-        return level_scores(self.base, self.levels)
+        return node_scores(self.base, self.nodes)
 
     @cached_property
     def _noise(self) -> MonteCarloNoise:
         return MonteCarloNoise(GaussianNoise(), n_draws=self.n_directions)
 
     def content(self) -> list[Any]:
-        return [self.basis, self.base, self.levels, self.n_directions, self.block_size]
+        return [self.basis, self.base, self.nodes, self.n_directions, self.block_size]
 
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
-        block = prepared_block(self._scores, self.levels, rows, weights, self._noise)
+        block = prepared_block(self._scores, self.nodes, rows, weights, self._noise)
         return _with_block(sums, self.basis, block)
 
 
-def level_scores(base: SmoothedMixture, levels: Float[np.ndarray, " l"]) -> list[MixtureScore]:
-    """The base density at every level in single precision, once for all blocks."""
-    return [_level_score(base, level) for level in levels]
+def node_scores(base: SmoothedMixture, nodes: Float[np.ndarray, " s"]) -> list[MixtureScore]:
+    """The base density at every node in single precision, once for all blocks."""
+    return [_node_score(base, node) for node in nodes]
 
 
 @compiled(on_device=True)
-def _level_score(base: SmoothedMixture, level: Any) -> MixtureScore:
-    score = base.at(level)
+def _node_score(base: SmoothedMixture, node: Any) -> MixtureScore:
+    score = base.at(node)
     # Cast here: a cast inside `_copies` would be fused with the products there and slow them down.
     return MixtureScore(*(jnp.asarray(part).astype("float32") for part in score))
 
 
 def prepared_block(
     scores: list[MixtureScore],
-    levels: Float[np.ndarray, " l"],
+    nodes: Float[np.ndarray, " s"],
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
     noise: MonteCarloNoise,
@@ -126,32 +136,30 @@ def prepared_block(
     directions = [padded(moved - rows, _BLOCK) for moved, _ in noise.copies(rows, 1.0)]
     moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
     whole = padded(rows, _BLOCK)
-    copies = [
-        _copies(score, level, whole, moves) for score, level in zip(scores, levels, strict=True)
-    ]
+    copies = [_copies(score, node, whole, moves) for score, node in zip(scores, nodes, strict=True)]
     points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
     return PreparedBlock(whole, padded(weights, _BLOCK), points, pulls)
 
 
 def prepared_blocks(
     base: SmoothedMixture,
-    levels: Float[np.ndarray, " l"],
+    nodes: Float[np.ndarray, " s"],
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
     n_directions: int = 2,
 ) -> Iterator[PreparedBlock]:
     """Blocks of rows, one after the other, for bases that are tried on them."""
     noise = MonteCarloNoise(GaussianNoise(), n_draws=n_directions)
-    scores = level_scores(base, levels)
+    scores = node_scores(base, nodes)
     for start in range(0, len(rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        yield prepared_block(scores, levels, rows[part], weights[part], noise)
+        yield prepared_block(scores, nodes, rows[part], weights[part], noise)
 
 
 @compiled
-def _copies(score: MixtureScore, level: Any, rows: Any, moves: Any) -> Any:
+def _copies(score: MixtureScore, node: Any, rows: Any, moves: Any) -> Any:
     def one(move: Any) -> Any:
-        points = (rows + level * move).astype("float32")
+        points = (rows + node * move).astype("float32")
         return points, score.gradient(points)
 
     # Accelerators would multiply float32 in a shorter format unless told.
@@ -159,32 +167,32 @@ def _copies(score: MixtureScore, level: Any, rows: Any, moves: Any) -> Any:
         return jax.lax.map(one, moves)
 
 
-def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LadderMoments:
+def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LevelMoments:
     """Sums over all rows."""
     sums: Any = None
     for block in blocks:
         sums = _with_block(sums, basis, block)
-    return LadderMoments(*map(np.asarray, sums))
+    return LevelMoments(*map(np.asarray, sums))
 
 
 def _with_block(
-    sums: LadderMoments | None, basis: FourierBasis, block: PreparedBlock
-) -> LadderMoments:
+    sums: LevelMoments | None, basis: FourierBasis, block: PreparedBlock
+) -> LevelMoments:
     """Sums with a block's added. The first is added to nothing: one program serves all."""
     if sums is None:
-        count, n_levels = basis.n_features, len(block.points)
-        sums = LadderMoments(
-            np.zeros(()), np.zeros((count, count)), np.zeros(count), np.zeros((n_levels, count))
+        count, n_nodes = basis.n_features, len(block.points)
+        sums = LevelMoments(
+            np.zeros(()), np.zeros((count, count)), np.zeros(count), np.zeros((n_nodes, count))
         )
     return _added(sums, basis, block)
 
 
 @compiled(on_device=True, donated=("sums",))
-def _added(sums: LadderMoments, basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+def _added(sums: LevelMoments, basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
     return add_moments(sums, _block_moments(basis, block))
 
 
-def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
+def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
     frequencies = jnp.asarray(basis.frequencies)
     single, shares = frequencies.astype("float32"), jnp.asarray(block.weights).astype("float32")
 
@@ -195,14 +203,14 @@ def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
         cosines, sines = cosine_and_sine(angles)
         return jnp.concatenate([-sines * pull, cosines * pull]).sum(axis=1, dtype="float64")
 
-    def at_level(copies: Any) -> Any:
+    def at_node(copies: Any) -> Any:
         return jax.lax.map(base_term, copies).mean(axis=0)
 
     angles = frequencies @ block.rows.T
     roots = jnp.sqrt(block.weights)
     lines = jnp.concatenate(cosine_and_sine(angles)) * roots
-    terms = jax.lax.map(at_level, (block.points, block.pulls))
-    return LadderMoments(
+    terms = jax.lax.map(at_node, (block.points, block.pulls))
+    return LevelMoments(
         weight=block.weights.sum(),
         gram=upper_products(lines),
         total=lines @ roots,
@@ -210,12 +218,11 @@ def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LadderMoments:
     )
 
 
-@compiled
-def level_system(
-    basis: FourierBasis, moments: LadderMoments, level: Any, base_term: Any
+def node_system(
+    basis: FourierBasis, moments: LevelMoments, node: Any, base_term: Any
 ) -> QuadraticSystem:
-    """H and h at one level, from the sums."""
+    """H and h at one node, from the sums."""
     nothing = jnp.zeros((len(moments.total), basis.frequencies.shape[1]))
     sums = FourierMoments(moments.weight, moments.gram, moments.total, nothing, nothing, nothing)
-    system = basis.system(sums, GaussianNoise(), level)
+    system = basis.system(sums, GaussianNoise(), node)
     return QuadraticSystem(system.quadratic, system.linear + base_term / moments.weight)

@@ -1,0 +1,89 @@
+"""Every column of a Gaussian mixture given all others: one-dimensional mixtures, in closed form.
+
+With r_k = P_k(x − μ_k) for a component of precision P_k, its column j given the others has
+
+    mean x_j − r_kj/P_kjj,      variance 1/P_kjj,      and the weight
+    log w_kj = log π_k N(x; μ_k, Σ_k) + ½ r_kj²/P_kjj + ½ log(2π/P_kjj),
+
+the density of the other columns. One product with the precisions serves all columns.
+
+| symbol  | name                | shape     |
+|---------|---------------------|-----------|
+| w       | log_weights         | (n, d, k), normalised over k |
+|         | means, deviations   | (n, d, k) |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_ndtr, logsumexp
+
+from kexpfam.base.mixture import GaussianMixtureDensity
+
+__all__ = ["ColumnMixtures", "column_mixtures"]
+
+_BLOCK_NUMBERS = 4_000_000
+
+
+class ColumnMixtures(NamedTuple):
+    """A mixture for each row and column: that column given the row's others."""
+
+    log_weights: Float[np.ndarray, "n d k"]
+    means: Float[np.ndarray, "n d k"]
+    deviations: Float[np.ndarray, "n d k"]
+
+    def log_density(self, places: Float[np.ndarray, "n d q"]) -> Float[np.ndarray, "n d q"]:
+        """At several places of each column."""
+        found = np.full(places.shape, -np.inf)
+        for part in range(self.means.shape[2]):
+            scale = self.deviations[:, :, part, None]
+            units = (places - self.means[:, :, part, None]) / scale
+            logs = self.log_weights[:, :, part, None] - units**2 / 2 - np.log(scale)
+            np.logaddexp(found, logs - np.log(2 * np.pi) / 2, out=found)
+        return found
+
+    def log_tail(self, places: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Logarithm of the probability beyond a place, on the nearer side."""
+        units = (places[:, :, None] - self.means) / self.deviations
+        sides = [logsumexp(self.log_weights + log_ndtr(sign * units), axis=2) for sign in (1, -1)]
+        return np.asarray(np.minimum(*sides))
+
+
+def column_mixtures(
+    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"], most: int
+) -> ColumnMixtures:
+    """The conditional mixtures at rows, each by its `most` heaviest components at the most."""
+    most = min(most, len(mixture.weights))
+    size = max(1, _BLOCK_NUMBERS // (len(mixture.weights) * rows.shape[1]))
+    pieces = [
+        _of_block(mixture, rows[start : start + size], most) for start in range(0, len(rows), size)
+    ]
+    return ColumnMixtures(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+
+
+def _of_block(
+    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"], most: int
+) -> ColumnMixtures:
+    precisions = mixture.precisions
+    diagonals = np.diagonal(precisions, axis1=1, axis2=2)
+    pulls = np.stack(
+        [
+            (rows - mean) @ precision
+            for mean, precision in zip(mixture.means, precisions, strict=True)
+        ],
+        axis=2,
+    )
+    logs = mixture.component_log_densities(rows)[:, None, :]
+    log_weights = logs + pulls**2 / (2 * diagonals.T) + np.log(2 * np.pi / diagonals.T) / 2
+    means = rows[:, :, None] - pulls / diagonals.T
+    kept = np.argpartition(-log_weights, most - 1, axis=2)[:, :, :most]
+    log_weights = np.take_along_axis(log_weights, kept, axis=2)
+    deviations = np.broadcast_to(diagonals.T**-0.5, means.shape)
+    return ColumnMixtures(
+        log_weights - logsumexp(log_weights, axis=2, keepdims=True),
+        np.take_along_axis(means, kept, axis=2),
+        np.take_along_axis(deviations, kept, axis=2),
+    )

@@ -1,0 +1,38 @@
+"""What columns are called in messages, and how one leaves them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+__all__ = ["called", "dropping", "in_formula"]
+
+_MOST_SHOWN = 10
+
+
+def called(column: int, names: Sequence[str] | None) -> str:
+    """A column in a sentence: its name in quotation marks, or its number, counted from 0."""
+    return f"column {column}" if names is None else repr(str(names[column]))
+
+
+def in_formula(column: int, names: Sequence[str] | None) -> str:
+    """A column in a formula: as in a sentence, but a single word needs no quotation marks."""
+    if names is not None and str(names[column]).isidentifier():
+        return str(names[column])
+    return called(column, names)
+
+
+def dropping(columns: Iterable[int], names: Sequence[str] | None) -> str:
+    """What to type to be rid of columns, on the command line and in Python."""
+    columns = list(columns)
+    shown, more = columns[:_MOST_SHOWN], ", …" if len(columns) > _MOST_SHOWN else ""
+    if names is None:
+        numbers = ", ".join(map(str, shown))
+        return f"numpy.delete(X, [{numbers}{more}], axis=1), where columns count from 0"
+    chosen = [str(names[column]) for column in shown]
+    in_python = f"X.drop(columns=[{', '.join(map(repr, chosen))}{more}])"
+    # An option cannot name a column without a name.
+    if not all(name.strip() for name in chosen):
+        return in_python
+    text = ",".join(chosen)
+    quoted = text if text.replace(",", "").isidentifier() else f"'{text}'"
+    return f"--exclude {quoted} on the command line, or {in_python}"

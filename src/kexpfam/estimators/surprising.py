@@ -1,0 +1,85 @@
+"""Which values make a row unusual: both estimators' part."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.choices import as_number, shown
+from kexpfam.model import Density
+
+__all__ = ["SurprisingValues"]
+
+# Rows whose grids are in memory at the same time.
+_ROWS = 256
+
+
+class SurprisingValues:
+    """`surprise` and `expected_range`, for an estimator with a fitted density."""
+
+    @property
+    @abstractmethod
+    def density_(self) -> Density: ...
+
+    def surprise(self, X: Any) -> Float[np.ndarray, "n d"]:
+        """How surprising each value is, given the other values of its row.
+
+        The surprise of a value is −log of the probability, given the row's other values, of one
+        that is no likelier than it. It is zero for the likeliest value, 3 for one in twenty, 4.6
+        for one in a hundred and 6.9 for one in a thousand. The column with the largest surprise is
+        the one to look at first where a row is unusual.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        surprise : ndarray of shape (n_samples, n_features)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kexpfam import KernelDiffusion
+        >>> X = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 500)
+        >>> model = KernelDiffusion(random_state=0).fit(X)
+        >>> surprise = model.surprise([[1.0, 1.0], [1.5, -1.5]])
+        >>> bool(surprise[0].max() < 1 < 5 < surprise[1].min())
+        True
+        """
+        rows = self._checked_rows(X)  # type: ignore[attr-defined]
+        pieces = [
+            self.density_.column_grids(rows[start : start + _ROWS]).surprise()
+            for start in range(0, len(rows), _ROWS)
+        ]
+        return np.concatenate(pieces)
+
+    def expected_range(
+        self, X: Any, coverage: float = 0.9
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+        """Where each value was to be expected, given the other values of its row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            The probability that the range holds, given the other values; as much lies below it as
+            above.
+
+        Returns
+        -------
+        low, high : ndarrays of shape (n_samples, n_features)
+        """
+        if not 0 < as_number(coverage) < 1:
+            raise ValueError(f"coverage must be a number between 0 and 1; got {shown(coverage)}.")
+        rows = self._checked_rows(X)  # type: ignore[attr-defined]
+        lows: list[np.ndarray] = []
+        highs: list[np.ndarray] = []
+        for start in range(0, len(rows), _ROWS):
+            grids = self.density_.column_grids(rows[start : start + _ROWS])
+            for found, ends in zip(grids.interval(float(coverage)), (lows, highs), strict=True):
+                ends.append(self.density_.from_columns(found))
+        return np.concatenate(lows), np.concatenate(highs)

@@ -1,0 +1,313 @@
+"""The density of a probability flow, in the user's units.
+
+    p(x) = |dz/dx| [(1 − ε) p_flow(z) + ε q(z)],      z(x): marginal maps and whitening
+
+with p_flow by the flow (see `kexpfam.model.flow`) and a little of the base density q, so that no
+row can fall far below it: log p ≥ log q + log ε. Where even short steps cannot follow the flow, far
+outside the data, q alone stands for both. Without a tilt the model is q, smoothed by the lowest
+noise, and everything is in closed form.
+
+Rows are taken in blocks of two sizes, so that everything is compiled once and a few rows do not pay
+for many. A row's result does not depend on the rows beside it.
+
+| symbol | name       | shape |
+|--------|------------|-------|
+| ε      | BASE_SHARE | ()    |
+|        | steps      | (l − 1,), of the flow, for each stretch between two levels |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from kexpfam.base.conditionals import column_mixtures
+from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.data.blocks import padded
+from kexpfam.data.coordinates import Coordinates
+from kexpfam.model.density import Density
+from kexpfam.model.flow import (
+    flow_down,
+    flow_gradient,
+    flow_second_derivatives,
+    flow_up,
+    steps_needed,
+)
+from kexpfam.model.health import POOR_FLOW
+from kexpfam.model.score_field import ScoreField
+from kexpfam.model.surprise import (
+    COARSE,
+    FINE,
+    LIVE,
+    ColumnGrids,
+    grids_of_mixtures,
+    with_columns,
+)
+from kexpfam.precision import compiled
+
+__all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
+
+_BLOCK, _FEW = 256, 64
+BASE_SHARE = 0.01
+# Times the tolerance, an error of the flow is worth shorter steps, in turn by these factors.
+_ROUGH, _SHORTER = 50.0, (2, 4, 8)
+
+
+class _Followed(NamedTuple):
+    """log p along the flow, its error estimates, and by what factor steps had to be shortened.
+
+    A factor of zero stands for rows where the flow could not be followed.
+    """
+
+    logs: Float[np.ndarray, " n"]
+    errors: Float[np.ndarray, " n"]
+    factors: Int[np.ndarray, " n"]
+
+
+@dataclass(frozen=True)
+class FlowDensity(Density):
+    """A density given by the scores of all noise levels."""
+
+    coordinates: Coordinates
+    field: ScoreField
+    steps: Int[np.ndarray, " k"]
+    tolerance: float
+
+    @property
+    def has_tilt(self) -> bool:
+        return bool(self.steps.any())
+
+    def untilted(self) -> FlowDensity:
+        nothing = np.zeros_like(self.field.coefficients)
+        field = replace(self.field, coefficients=nothing)
+        return replace(self, field=field, steps=np.zeros_like(self.steps))
+
+    def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        return self.log_density_and_error(rows)[0]
+
+    def log_density_and_error(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        whitened = self.coordinates.forward(rows)
+        logs = self._base_logs(whitened) + self.coordinates.log_jacobian(rows)
+        if not self.has_tilt:
+            return logs, np.zeros(len(rows))
+        followed = self._followed(whitened)
+        return logs + self._gain(followed, self._base_logs(whitened)), followed.errors
+
+    def _base_logs(self, whitened: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        (logs,) = in_blocks(lambda piece: (_base_logs(self.field, piece),), whitened)
+        return logs
+
+    def _followed(self, whitened: Float[np.ndarray, "n d"]) -> _Followed:
+        """The flow, with shorter steps for rows far out, which move fast."""
+        size = _block_size(len(whitened))
+        logs, errors = in_blocks(lambda z: flow_up(self.field, z, self.steps), whitened)
+        factors = np.ones(len(whitened), np.int64)
+        for factor in _SHORTER:
+            rough = ~(errors <= _ROUGH * self.tolerance)
+            if not rough.any():
+                break
+            steps = factor * self.steps
+            logs[rough], errors[rough] = in_blocks(
+                lambda z, steps=steps: flow_up(self.field, z, steps), whitened[rough], size=size
+            )
+            factors[rough] = factor
+        factors[~(errors <= POOR_FLOW * self.tolerance)] = 0
+        return _Followed(logs, errors, factors)
+
+    def _gain(
+        self, followed: _Followed, base_logs: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """The log of the model over its base density."""
+        ratio = np.where(followed.factors > 0, followed.logs - base_logs, 0.0)
+        return np.logaddexp(np.log1p(-BASE_SHARE) + ratio, np.log(BASE_SHARE))
+
+    def _shares(
+        self, followed: _Followed, base_logs: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """How much of the model's density at each row is the flow's."""
+        gain = self._gain(followed, base_logs)
+        shares = np.exp(np.log1p(-BASE_SHARE) + followed.logs - base_logs - gain)
+        return np.where(followed.factors > 0, shares, 0.0)
+
+    def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        if not self.has_tilt:
+            return self.smoothed_gradient(rows, self.field.lowest)
+        whitened = self.coordinates.forward(rows)
+        followed = self._followed(whitened)
+        shares = self._shares(followed, self._base_logs(whitened))[:, None]
+        (found,) = self._along(
+            lambda z, steps: (flow_gradient(self.field, z, steps),), whitened, followed, 1
+        )
+        base, _ = self._base_derivatives(whitened)
+        return self.coordinates.pulled_back(rows, shares * found + (1 - shares) * base)
+
+    def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        if not self.has_tilt:
+            return self.smoothed_laplacian(rows, self.field.lowest)
+        axes, whitened = self.coordinates.inverse_root, self.coordinates.forward(rows)
+        followed = self._followed(whitened)
+        shares = self._shares(followed, self._base_logs(whitened))[:, None]
+        flow = self._along(
+            lambda z, steps: flow_second_derivatives(self.field, z, axes, steps),
+            whitened,
+            followed,
+            2,
+        )
+        base = self._base_derivatives(whitened)
+        score = shares * flow[0] + (1 - shares) * base[0]
+        # The second derivatives of a mixture's logarithm, along the columns.
+        seconds = -((score @ axes) ** 2)
+        for share, (gradient, own) in zip((shares, 1 - shares), (flow, base), strict=True):
+            seconds = seconds + share * (own + (gradient @ axes) ** 2)
+        curvature = (self.coordinates.slopes(rows) ** 2 * seconds).sum(axis=1)
+        return self.coordinates.pulled_back_laplacian(rows, score, curvature)
+
+    def _along(
+        self,
+        function: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]],
+        whitened: Float[np.ndarray, "n d"],
+        followed: _Followed,
+        n_results: int,
+    ) -> tuple[np.ndarray, ...]:
+        """A function of rows and steps, with the steps that each row's log density takes."""
+        found = tuple(np.zeros_like(whitened) for _ in range(n_results))
+        for factor in np.unique(followed.factors[followed.factors > 0]):
+            members, steps = followed.factors == factor, factor * self.steps
+            results = in_blocks(
+                lambda z, steps=steps: function(z, steps),
+                whitened[members],
+                size=_block_size(len(whitened)),
+            )
+            for whole, part in zip(found, results, strict=True):
+                whole[members] = part
+        return found
+
+    def _base_derivatives(self, whitened: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, ...]:
+        """The base density's gradient, and its second derivatives along the columns."""
+        axes = self.coordinates.inverse_root
+        return in_blocks(lambda z: _base_derivatives_at(self.field, z, axes), whitened)
+
+    def smoothed_gradient(
+        self, rows: Float[np.ndarray, "n d"], noise_scale: float
+    ) -> Float[np.ndarray, "n d"]:
+        """∇log p of the data with noise of a scale, in whitened coordinates, added."""
+        score, _ = self._smoothed(rows, noise_scale)
+        return self.coordinates.pulled_back(rows, score)
+
+    def smoothed_laplacian(
+        self, rows: Float[np.ndarray, "n d"], noise_scale: float
+    ) -> Float[np.ndarray, " n"]:
+        """Δlog p of the same."""
+        score, curvature = self._smoothed(rows, noise_scale)
+        return self.coordinates.pulled_back_laplacian(rows, score, curvature)
+
+    def _smoothed(self, rows: Float[np.ndarray, "n d"], noise_scale: float) -> tuple[Any, ...]:
+        """The score in whitened coordinates, and the curvature that the Laplacian needs."""
+        time, axes = float(np.log(noise_scale)), self.coordinates.inverse_root
+        return in_blocks(
+            lambda piece, metric: _derivatives_at(self.field, piece, time, axes, metric),
+            self.coordinates.forward(rows),
+            self.coordinates.slopes(rows) ** 2,
+        )
+
+    @cached_property
+    def _in_columns(self) -> GaussianMixtureDensity:
+        """The base density at the lowest noise, in columns after their monotone maps."""
+        base, root = self.field.base, self.coordinates.root
+        # Without the empty components that it is padded with.
+        log_weights, means, variances, axes = (
+            np.asarray(part)[np.isfinite(base.log_weights)]
+            for part in (base.log_weights, base.means, base.variances, base.axes)
+        )
+        turned = np.einsum("ij,kjl->kil", root, axes)
+        variances = variances + self.field.lowest**2
+        covariances = np.einsum("kil,kl,kjl->kij", turned, variances, turned)
+        return GaussianMixtureDensity(np.exp(log_weights), means @ root.T, covariances)
+
+    def column_grids(self, rows: Float[np.ndarray, "n d"]) -> ColumnGrids:
+        mapped = self.coordinates.mapped(rows)
+        mixtures = column_mixtures(self._in_columns, mapped, LIVE)
+        grids = grids_of_mixtures(mixtures, mapped, COARSE if self.has_tilt else FINE)
+        if not self.has_tilt:
+            return grids
+        moved = self.from_columns(with_columns(mapped, grids.nodes))
+        untilted = self.untilted()
+        tilt = self.log_density(moved) - untilted.log_density(moved)
+        own_tilt = self.log_density(rows) - untilted.log_density(rows)
+        return grids.tilted(
+            tilt.reshape(grids.nodes.shape), np.broadcast_to(own_tilt[:, None], rows.shape)
+        )
+
+    def from_columns(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return self.coordinates.marginals.backward(values + self.coordinates.shift)
+
+    def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
+        """Draws by the flow, from the highest level down, and some of the base density."""
+        base = self.field.base
+        n_flow = generator.binomial(n_samples, 1 - BASE_SHARE) if self.has_tilt else 0
+        draws = base.sample(n_samples - n_flow, self.field.lowest, generator)
+        if n_flow:
+            starts = base.sample(n_flow, self.field.highest, generator)
+            (ends,) = in_blocks(lambda z: (flow_down(self.field, z, self.steps),), starts)
+            draws = generator.permutation(np.concatenate([ends, draws]))
+        return self.coordinates.backward(draws)
+
+    def draws_log_density(
+        self, n_draws: int, generator: np.random.Generator
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        # Weighted draws of the base density: the flow is followed once, and not there and back.
+        untilted = self.untilted()
+        draws = untilted.sample(n_draws, generator)
+        logs, base_logs = self.log_density(draws), untilted.log_density(draws)
+        weights = np.exp(logs - base_logs - (logs - base_logs).max())
+        # A draw that would stand for many tells of the draws' number more than of the model.
+        weights = np.minimum(weights, np.sqrt(n_draws) * weights.mean())
+        return logs, weights / weights.sum()
+
+
+def flow_density(coordinates: Coordinates, field: ScoreField, tolerance: float) -> FlowDensity:
+    """The density of a field, with as many steps as the tolerance asks for."""
+    return FlowDensity(coordinates, field, steps_needed(field, tolerance), tolerance)
+
+
+@compiled
+def _base_logs(field: ScoreField, rows: Any) -> Any:
+    return field.base.log_density(rows, jnp.exp(field.knots[0]))
+
+
+@compiled
+def _base_derivatives_at(field: Any, rows: Any, axes: Any) -> Any:
+    scale = jnp.exp(field.knots[0])
+    return field.base.gradient(rows, scale), field.base.second_derivatives(rows, scale, axes)
+
+
+@compiled
+def _derivatives_at(field: Any, rows: Any, time: Any, axes: Any, metric: Any) -> Any:
+    return field.score(rows, time), field.curvature(rows, time, axes, metric)
+
+
+def _block_size(n_rows: int) -> int:
+    return _BLOCK if n_rows > _FEW else _FEW
+
+
+def in_blocks(
+    function: Callable[..., tuple[np.ndarray, ...]],
+    *arrays: Float[np.ndarray, "n ..."],
+    size: int | None = None,
+) -> tuple[np.ndarray, ...]:
+    """Results of a function of padded arrays, whole again."""
+    size = _block_size(len(arrays[0])) if size is None else size
+    found = []
+    for start in range(0, len(arrays[0]), size):
+        pieces = [array[start : start + size] for array in arrays]
+        results = function(*(padded(piece, size) for piece in pieces))
+        found.append([result[: len(pieces[0])] for result in results])
+    return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))

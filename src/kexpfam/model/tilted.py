@@ -1,0 +1,167 @@
+"""A fitted density: log p(x) = f(z) + log q0(z) − log Z − Σ_j log scale_j, z standardised.
+
+| symbol    | name           | shape |
+|-----------|----------------|-------|
+| β         | coefficients   | (m,)  |
+| log Z     | log_normalizer | ()    |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import logsumexp
+
+from kexpfam.base import BaseDensity, GaussianMixtureDensity, draw_defensively
+from kexpfam.base.conditionals import column_mixtures
+from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
+from kexpfam.data.standardize import Standardizer
+from kexpfam.features import Basis
+from kexpfam.model.density import Density
+from kexpfam.model.surprise import (
+    FINE,
+    LIVE,
+    ColumnGrids,
+    grids_of_mixtures,
+    grids_on_box,
+    with_columns,
+)
+from kexpfam.precision import compiled
+
+__all__ = ["TiltedDensity", "evaluate_blocks", "evaluate_padded"]
+
+
+@compiled
+def _values(basis: Any, coefficients: Any, rows: Any) -> Any:
+    return basis.values(coefficients, rows)
+
+
+@compiled
+def _gradient(basis: Any, coefficients: Any, rows: Any) -> Any:
+    return basis.gradient(coefficients, rows)
+
+
+@compiled
+def _laplacian(basis: Any, coefficients: Any, rows: Any, metric: Any) -> Any:
+    return basis.laplacian(coefficients, rows, metric)
+
+
+def evaluate_blocks(function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray:
+    """Apply a function of rows block by block, so that memory stays bounded."""
+    pieces = [
+        function(rows[start : start + LARGEST_BLOCK])
+        for start in range(0, len(rows), LARGEST_BLOCK)
+    ]
+    return np.concatenate(pieces)
+
+
+def evaluate_padded(function: Any, rows: Float[np.ndarray, "b d"]) -> np.ndarray:
+    """Apply a compiled function to one block, padded to a size that few others differ from."""
+    return function(padded(rows, block_size_for(len(rows))))[: len(rows)]
+
+
+@dataclass(frozen=True)
+class TiltedDensity(Density):
+    """Everything that is needed to evaluate the model, and nothing of the training rows."""
+
+    basis: Basis
+    coefficients: Float[np.ndarray, " m"]
+    base: BaseDensity
+    standardizer: Standardizer
+    log_normalizer: float
+
+    @property
+    def has_tilt(self) -> bool:
+        """Whether it is more than its base density."""
+        return bool(np.any(self.coefficients))
+
+    def untilted(self) -> TiltedDensity:
+        """The base density alone."""
+        return replace(self, coefficients=np.zeros_like(self.coefficients), log_normalizer=0.0)
+
+    def draws_log_density(
+        self, n_draws: int, generator: np.random.Generator
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p at draws of the base density, and the shares that make them draws of the model."""
+        draws = draw_defensively(self.base, n_draws, generator)
+        log_shares = draws.log_proportions + self.tilt(draws.rows)
+        logs = self.log_density(self.standardizer.backward(draws.rows))
+        return logs, np.exp(log_shares - logsumexp(log_shares))
+
+    def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """f at standardised rows: the log of the model over its base, up to log Z."""
+        return evaluate_blocks(self._block_tilt, standardized)
+
+    def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
+        return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
+
+    def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """log p, normalised."""
+        shift = self.log_normalizer + self.standardizer.log_volume
+
+        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
+            standardized = self.standardizer.forward(rows)
+            return self._block_tilt(standardized) + self.base.log_density(standardized) - shift
+
+        return evaluate_blocks(of_block, rows)
+
+    def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """∇log p."""
+
+        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
+            standardized = self.standardizer.forward(rows)
+            tilt = evaluate_padded(
+                lambda rows: _gradient(self.basis, self.coefficients, rows), standardized
+            )
+            return (tilt + self.base.gradient(standardized)) / self.standardizer.scale
+
+        return evaluate_blocks(of_block, rows)
+
+    def laplacian(
+        self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None
+    ) -> Float[np.ndarray, " n"]:
+        """Σ_j metric_j ∂²log p/∂x_j²; with no metric, the Laplacian."""
+        squared = self.standardizer.scale**-2.0
+        inner = squared if metric is None else metric * squared
+
+        def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
+            standardized = self.standardizer.forward(rows)
+            tilt = evaluate_padded(
+                lambda rows: _laplacian(self.basis, self.coefficients, rows, inner), standardized
+            )
+            curvature = np.diagonal(self.base.hessian(standardized), axis1=-2, axis2=-1)
+            return tilt + curvature @ inner
+
+        return evaluate_blocks(of_block, rows)
+
+    def score_matching_losses(
+        self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None
+    ) -> Float[np.ndarray, " n"]:
+        """Σ_j metric_j (∂²_j log p + ½ (∂_j log p)²) at each row; no metric counts all alike."""
+        metric = np.ones(rows.shape[1]) if metric is None else metric
+        return self.laplacian(rows, metric) + self.gradient(rows) ** 2 @ metric / 2
+
+    def column_grids(self, rows: Float[np.ndarray, "n d"]) -> ColumnGrids:
+        standardized = self.standardizer.forward(rows)
+        mixed = isinstance(self.base, GaussianMixtureDensity)
+        if isinstance(self.base, GaussianMixtureDensity):
+            mixtures = column_mixtures(self.base, standardized, LIVE)
+            grids = grids_of_mixtures(mixtures, standardized, FINE)
+        else:
+            grids = grids_on_box(standardized, *self.base.box())
+
+        def missing(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+            """What the grids do not know of yet."""
+            return self.tilt(rows) + (0.0 if mixed else self.base.log_density(rows))
+
+        if mixed and not self.has_tilt:
+            return grids
+        moved = missing(with_columns(standardized, grids.nodes))
+        own = np.broadcast_to(missing(standardized)[:, None], rows.shape)
+        return grids.tilted(moved.reshape(grids.nodes.shape), own)
+
+    def from_columns(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        return self.standardizer.backward(values)

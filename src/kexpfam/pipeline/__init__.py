@@ -1,0 +1,1 @@
+"""The journeys of a table, each a page: read these first."""

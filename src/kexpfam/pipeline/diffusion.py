@@ -1,0 +1,423 @@
+"""The journey of a table into a density of many noise levels.
+
+    rows ─▶ marginals and whitening ─▶ base mixtures ─▶ frequencies ─▶ moments of all levels
+                                                                             │
+    log p, draws ◀─ flow through the levels ◀─ coefficients of each level ◀──┘
+
+What is open is chosen on held-out rows: the marginal maps by the likelihood of a small mixture in
+the user's units, the base's size and shrinkage by its own likelihood, frequencies and the range of
+noise by trials, and each level's penalty by that level's loss.
+
+All of that happens without one fold of the rows, the *judges*. They then compare the density with
+its base density (see `kexpfam.tuning.gate`), and only if it wins are the levels fitted again, to
+all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from kexpfam.base.averaged import (
+    Average,
+    AverageSearch,
+    choose_average,
+    fit_average,
+    held_out_logs,
+    refit_average,
+)
+from kexpfam.base.smoothed import SmoothedMixture, smoothed_mixture
+from kexpfam.data.coordinates import Coordinates, fit_coordinates
+from kexpfam.data.rows import ArrayRows, RowSource
+from kexpfam.data.sketch import NumberedFolds, Sketch, Sketching, number_folds
+from kexpfam.data.standardize import Standardizer
+from kexpfam.data.ties import spread_ties
+from kexpfam.features import FourierBasis
+from kexpfam.features.interactions import InteractionFeatures
+from kexpfam.model.flow_density import FlowDensity, flow_density
+from kexpfam.model.health import Comparison, Health, flow_quality, nothing_compared
+from kexpfam.model.score_field import score_field
+from kexpfam.moments import Checkpoint, CheckpointedWalk
+from kexpfam.moments.level_sums import (
+    LevelSums,
+    LevelView,
+    fold_parts,
+    n_directions,
+    n_held_out,
+)
+from kexpfam.moments.levels import LevelSummation, node_scales
+from kexpfam.pipeline.adding import require_rows_left
+from kexpfam.pipeline.prepare import prepare
+from kexpfam.progress import Progress
+from kexpfam.solve.levels import Levels, no_levels, solve_as_chosen, solve_levels
+from kexpfam.tuning.frequencies import Trial, choose_frequencies
+from kexpfam.tuning.gate import Weighted, compare, compare_further
+
+__all__ = [
+    "DiffusionFit",
+    "DiffusionSettings",
+    "emptied",
+    "fit_diffusion",
+    "with_rows",
+    "with_sums",
+]
+
+_SKETCH = 20_000
+_N_FOLDS = 5
+# Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
+_FEWEST_ROWS, _FEWEST_TO_JUDGE = 4, 50
+_COORDINATE_ROWS = 4000
+# Rows that judge at the most, and training rows and draws that are looked at beside them.
+_JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
+# The lowest noise is this share of the base's thin directions, within limits.
+_LOWEST_SHARE, _LOWEST_LIMITS, _HIGHEST = 0.2, (0.003, 0.03), 3.0
+_THIN = 0.02
+
+
+@dataclass(frozen=True)
+class DiffusionSettings:
+    """What to fit; "auto" is chosen from the rows."""
+
+    n_components: int | Literal["auto"]
+    features: InteractionFeatures | Literal["auto"]
+    marginals: Literal["auto", "gaussianize", "yeo_johnson"] | None
+    n_levels: int
+    noise_range: tuple[float, float] | Literal["auto"]
+    tolerance: float
+    gate: bool
+    keep_sums: bool
+
+
+class DiffusionFit(NamedTuple):
+    """A fitted density, what was chosen on the way, and the sums for adding rows to it."""
+
+    density: FlowDensity
+    levels: Levels
+    features: InteractionFeatures
+    base_search: AverageSearch
+    marginals: Literal["gaussianize", "yeo_johnson"] | None
+    tie_gaps: Float[np.ndarray, " d"]
+    health: Health
+    sums: LevelSums | None
+
+
+class _Rows(NamedTuple):
+    """Some rows of the sketch: as they came, spread over their ties, and by fold."""
+
+    given: Float[np.ndarray, "k d"]
+    spread: Float[np.ndarray, "k d"]
+    weights: Float[np.ndarray, " k"]
+    numbers: Int[np.ndarray, " k"]
+
+    def where(self, chosen: Bool[np.ndarray, " k"]) -> _Rows:
+        return _Rows(*(part[chosen] for part in self))
+
+    def some(self, count: int) -> Weighted:
+        return Weighted(self.spread[:count], self.weights[:count])
+
+
+class _Choices(NamedTuple):
+    """All that is chosen on held-out rows, but the penalties."""
+
+    marginals: Literal["gaussianize", "yeo_johnson"] | None
+    search: AverageSearch
+    features: InteractionFeatures
+    n_components: int
+    noise_scales: Float[np.ndarray, " l"]
+
+
+class _Table(NamedTuple):
+    """What every part of a fit needs to know of the rows."""
+
+    sketching: Sketching
+    spread: Standardizer
+    gaps: Float[np.ndarray, " d"]
+    folds: NumberedFolds
+
+
+class _Foundation(NamedTuple):
+    """Coordinates, base density and functions, fitted to some rows."""
+
+    coordinates: Coordinates
+    average: Average
+    base: SmoothedMixture
+    basis: FourierBasis
+
+
+class _Seeds(NamedTuple):
+    """Numbers that everything random follows from."""
+
+    search: int
+    features: int
+    base: int
+    draws: int
+
+
+def fit_diffusion(
+    source: RowSource,
+    settings: DiffusionSettings,
+    seed: np.random.SeedSequence,
+    progress: Progress,
+    names: Sequence[str] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> DiffusionFit:
+    """Fit every level to rows."""
+    seeds = _Seeds(*(int(child.generate_state(1)[0]) for child in seed.spawn(4)))
+    spread, sketching, sketch, gaps = prepare(source, seed, _SKETCH, names, spreads_ties=True)
+    if len(sketch.rows) < _FEWEST_ROWS:
+        raise ValueError(
+            f"KernelDiffusion needs at least {_FEWEST_ROWS} distinct rows, since some are held "
+            f"out; got {len(sketch.rows)}. Give more rows, or take KernelExponentialFamily."
+        )
+    table = _Table(sketching, spread, gaps, number_folds(sketch.keys, _N_FOLDS))
+    rows = _sketch_rows(sketch, table)
+    judges, others = _without_judges(rows)
+
+    choices, foundation = _choose(others, table, settings, seeds, progress)
+    seen = ArrayRows(others.given, others.weights)
+    sums = _summed(seen, others, table, foundation, choices)
+    levels = _solved(sums, choices.noise_scales, foundation.basis, progress)
+    density = _density(foundation, levels, settings)
+    comparison, errors = nothing_compared(), np.zeros(0)
+    if judges is not None:
+        comparison, errors = compare(
+            density,
+            judges.some(_JUDGES),
+            others.some(_TRAINING),
+            _DRAWS,
+            np.random.default_rng(seeds.draws),
+            gated=settings.gate,
+        )
+    tilted = comparison.wins if settings.gate else density.has_tilt
+    if not tilted and not settings.keep_sums:
+        choices = choices._replace(n_components=0)
+
+    foundation = _with_base_of(rows, foundation, choices.search)
+    walk = None
+    if checkpoint is not None:
+        walk = CheckpointedWalk(checkpoint, np.atleast_1d(np.asarray(seed.entropy)).tolist())
+    sums = _summed(source, rows, table, foundation, choices, walk)
+    if tilted and sums is not None:
+        levels = solve_as_chosen(foundation.basis, levels, list(sums.parts.values()))
+    else:
+        levels, errors = no_levels(foundation.basis, choices.noise_scales), np.zeros(0)
+    field = score_field(foundation.basis, foundation.base, levels)
+    # Steps that were enough for the fit that was compared are enough for one so like it.
+    density = replace(density, field=field) if tilted else _density(foundation, levels, settings)
+    return DiffusionFit(
+        density=density,
+        levels=levels,
+        features=choices.features,
+        base_search=choices.search,
+        marginals=choices.marginals,
+        tie_gaps=table.gaps,
+        health=_health(density, comparison, errors),
+        sums=sums,
+    )
+
+
+def _health(
+    density: FlowDensity, comparison: Comparison, errors: Float[np.ndarray, " n"]
+) -> Health:
+    flow = flow_quality(int(density.steps.sum()), density.tolerance, errors)
+    return Health(density.has_tilt, comparison, flow=flow)
+
+
+def _untilted(fit: DiffusionFit) -> DiffusionFit:
+    """The base density alone, with the sums of the tilt that it could have."""
+    density = fit.density.untilted()
+    return fit._replace(
+        density=density,
+        levels=no_levels(density.field.basis, fit.levels.noise_scales),
+        health=_health(density, fit.health.comparison, np.zeros(0)),
+    )
+
+
+def with_rows(
+    fit: DiffusionFit, source: RowSource, sign: float, settings: DiffusionSettings
+) -> DiffusionFit:
+    """The fit with rows added, or taken away. Rows that are added judge it first."""
+    sums = _sums_of(fit)
+    if sign > 0 and settings.gate and sums.weight > 0:
+        view: LevelView = sums.view  # type: ignore[assignment]
+        some = replace(view.sketching, size=_JUDGES)
+        sketch = source.total(some, some.combine, "rows to judge by")
+        judges = Weighted(spread_ties(sketch.rows, sketch.keys, view.gaps), sketch.weights)
+        density = _solved_again(fit, sums).density
+        if density.has_tilt and len(judges.rows):
+            comparison = compare_further(fit.health.comparison, density, judges)
+            fit = fit._replace(health=fit.health._replace(comparison=comparison))
+    return with_sums(fit, sums.added(source, sign), settings)
+
+
+def with_sums(fit: DiffusionFit, sums: LevelSums, settings: DiffusionSettings) -> DiffusionFit:
+    """The fit of other sums: the same coordinates, base density and functions."""
+    require_rows_left(sums.weight, _sums_of(fit).weight)
+    again = _solved_again(fit, sums)
+    return again if again.health.comparison.wins or not settings.gate else _untilted(again)
+
+
+def emptied(fit: DiffusionFit) -> DiffusionFit:
+    """The fit with all choices made and no rows."""
+    return _untilted(fit._replace(sums=_sums_of(fit).emptied()))
+
+
+def _sums_of(fit: DiffusionFit) -> LevelSums:
+    assert fit.sums is not None
+    return fit.sums
+
+
+def _solved_again(fit: DiffusionFit, sums: LevelSums) -> DiffusionFit:
+    levels = _solved(sums, fit.levels.noise_scales, sums.summation.basis, Progress())
+    field = score_field(sums.summation.basis, fit.density.field.base, levels)
+    density = flow_density(fit.density.coordinates, field, fit.density.tolerance)
+    health = _health(density, fit.health.comparison, np.zeros(0))
+    if fit.health.flow is not None and density.has_tilt:
+        health = health._replace(flow=fit.health.flow._replace(n_steps=int(density.steps.sum())))
+    return fit._replace(density=density, levels=levels, health=health, sums=sums)
+
+
+def _sketch_rows(sketch: Sketch, table: _Table) -> _Rows:
+    spread = spread_ties(sketch.rows, sketch.keys, table.gaps)
+    return _Rows(sketch.rows, spread, sketch.weights, table.folds.numbers(sketch.keys))
+
+
+def _without_judges(rows: _Rows) -> tuple[_Rows | None, _Rows]:
+    """The rows of one fold, and all others; all where there are too few to judge by."""
+    if len(rows.weights) < _FEWEST_TO_JUDGE:
+        return None, rows
+    judging = rows.numbers == 0
+    return rows.where(judging), rows.where(~judging)
+
+
+def _choose(
+    rows: _Rows,
+    table: _Table,
+    settings: DiffusionSettings,
+    seeds: _Seeds,
+    progress: Progress,
+) -> tuple[_Choices, _Foundation]:
+    """Everything that is open, by rows of the first fold that is there."""
+    held = rows.numbers == rows.numbers.min()
+    coordinates, marginals = _choose_coordinates(rows, held, table, settings, seeds.base)
+    whitened = coordinates.forward(rows.spread)
+    search = choose_average(whitened, rows.weights, held, seeds.base, progress)
+    average = fit_average(whitened, rows.weights, search, seeds.base)
+    base = smoothed_mixture(average.density())
+    noise_range = settings.noise_range
+    low, high = _noise_range(base) if isinstance(noise_range, str) else noise_range
+    trial = Trial(whitened, rows.weights, rows.numbers, coordinates.root, base, (low, high))
+    found = choose_frequencies(
+        trial,
+        settings.features,
+        settings.n_components,
+        np.random.default_rng(seeds.search),
+        progress,
+    )
+    if isinstance(noise_range, str):
+        high = found.highest
+    noise_scales = np.geomspace(low, high, settings.n_levels)
+    choices = _Choices(marginals, search, found.features, found.n_components, noise_scales)
+    basis = _basis(choices, coordinates, seeds)
+    return choices, _Foundation(coordinates, average, base, basis)
+
+
+def _choose_coordinates(
+    rows: _Rows,
+    held: Bool[np.ndarray, " k"],
+    table: _Table,
+    settings: DiffusionSettings,
+    seed: int,
+) -> tuple[Coordinates, Literal["gaussianize", "yeo_johnson"] | None]:
+    """Marginal maps with the best held-out likelihood in the user's units."""
+    some = slice(0, _COORDINATE_ROWS)
+    weights, judges = rows.weights[some], held[some]
+    shares = weights[judges] / weights[judges].sum()
+    best: tuple[Coordinates, Literal["gaussianize", "yeo_johnson"] | None] | None = None
+    best_logs = np.array([])
+    kinds: tuple[Literal["gaussianize", "yeo_johnson"] | None, ...] = (
+        (None, "yeo_johnson", "gaussianize")
+        if settings.marginals == "auto"
+        else (settings.marginals,)
+    )
+    for kind in kinds:
+        coordinates = fit_coordinates(rows.spread, rows.weights, held, table.spread, kind)
+        if len(kinds) == 1:
+            return coordinates, kind
+        whitened = coordinates.forward(rows.spread[some])
+        logs = held_out_logs(whitened, weights, judges, seed)
+        logs += coordinates.log_jacobian(rows.spread[some][judges])
+        if best is not None:
+            gain = shares @ (logs - best_logs)
+            error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
+        # A map with more to fit must be better beyond doubt.
+        if best is None or gain > error:
+            best, best_logs = (coordinates, kind), logs
+    assert best is not None
+    return best
+
+
+def _noise_range(base: SmoothedMixture) -> tuple[float, float]:
+    """From well below the base's thin directions to where everything is a Gaussian."""
+    deviations = np.sqrt(np.asarray(base.variances))
+    shares = np.broadcast_to(np.exp(np.asarray(base.log_weights))[:, None], deviations.shape)
+    order = np.argsort(deviations, axis=None)
+    reached = np.cumsum(shares.ravel()[order]) / shares.sum()
+    thin = deviations.ravel()[order][np.searchsorted(reached, _THIN)]
+    return float(np.clip(_LOWEST_SHARE * thin, *_LOWEST_LIMITS)), _HIGHEST
+
+
+def _with_base_of(rows: _Rows, foundation: _Foundation, search: AverageSearch) -> _Foundation:
+    """The base density of more rows, in the same coordinates."""
+    whitened = foundation.coordinates.forward(rows.spread)
+    average = refit_average(foundation.average, whitened, rows.weights, search)
+    return foundation._replace(average=average, base=smoothed_mixture(average.density()))
+
+
+def _basis(choices: _Choices, coordinates: Coordinates, seeds: _Seeds) -> FourierBasis:
+    generator = np.random.default_rng(seeds.features)
+    return choices.features.build(max(choices.n_components, 1), coordinates.root, generator)
+
+
+def _summed(
+    source: RowSource,
+    rows: _Rows,
+    table: _Table,
+    foundation: _Foundation,
+    choices: _Choices,
+    walk: CheckpointedWalk | None = None,
+) -> LevelSums | None:
+    """One pass over the rows, if there is to be a tilt."""
+    if choices.n_components == 0:
+        return None
+    coordinates, _, base, basis = foundation
+    held_out = n_held_out(len(rows.weights))
+    parts = fold_parts(rows.numbers, _N_FOLDS, held_out)
+    view = LevelView(table.sketching, table.gaps, coordinates, table.folds, parts)
+    copies = n_directions(len(rows.weights))
+    summation = LevelSummation(basis, base, node_scales(choices.noise_scales), copies)
+    return LevelSums({}, summation, view, held_out).added(source, 1.0, walk)
+
+
+def _solved(
+    sums: LevelSums | None,
+    noise_scales: Float[np.ndarray, " l"],
+    basis: FourierBasis,
+    progress: Progress,
+) -> Levels:
+    """Every level's coefficients; none as long as some part has no rows to judge or fit by."""
+    if sums is None:
+        return no_levels(basis, noise_scales)
+    parts = list(sums.parts.values())
+    if min(float(part.weight) for part in parts) <= 1e-9 * sums.weight:
+        return no_levels(basis, noise_scales)
+    return solve_levels(basis, noise_scales, parts, sums.n_held_out, progress)
+
+
+def _density(foundation: _Foundation, levels: Levels, settings: DiffusionSettings) -> FlowDensity:
+    field = score_field(foundation.basis, foundation.base, levels)
+    return flow_density(foundation.coordinates, field, settings.tolerance)
