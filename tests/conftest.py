@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import jax
 import numpy as np
 import pytest
 from jaxtyping import install_import_hook
@@ -81,3 +84,16 @@ def base(request, two_clusters, generator):
 def base_with_affine_score(two_clusters, generator):
     """A Gaussian: its score is averaged over any noise exactly."""
     return GaussianBase().fit(make_sketch(two_clusters), generator)
+
+
+# Every compiled program holds some memory maps, of which a process may have 65 530 on Linux; JAX
+# crashes where there are no more.
+MOST_MAPS = 20_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_programs():
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > MOST_MAPS:
+        jax.clear_caches()

@@ -192,14 +192,14 @@ def test_scores_of_every_kind_are_the_models(run, folder, family):
     table = pa.parquet.read_table(folder / "fresh.parquet")
     rows = np.column_stack([table["b"], table["a"]])
     del model.feature_names_in_
-    expected = np.column_stack(
-        [np.arange(1, 9001), model.score_samples(rows), model.gradient(rows), model.laplacian(rows)]
-    )
+    derivatives = [model.gradient(rows), model.laplacian(rows), model.surprise(rows)]
+    expected = np.column_stack([np.arange(1, 9001), model.score_samples(rows), *derivatives])
     names = ["row", "log_density", "gradient_b", "gradient_a", "laplacian"]
+    names += ["surprise_b", "surprise_a"]
     for kind in ("parquet", "csv", "npy"):
         done = run(
             *("score", family.path, "fresh.parquet", "-o", f"scores.{kind}"),
-            *("--gradient", "--laplacian", "--json"),
+            *("--gradient", "--laplacian", "--surprise", "--json"),
         )
         assert done.code == 0, done.err
         record = json.loads(done.out)

@@ -99,6 +99,21 @@ def test_unusual_rows_are_the_least_likely(report, frame):
     assert (np.diff(data["share_of_draws_below"]) >= 0).all()
 
 
+def test_the_value_to_look_at_is_the_most_surprising_one(family):
+    """One row in which one value does not go with the other."""
+    rows = rows_of(60)
+    rows[7, 1] += 8 * rows[:, 1].std()
+    unusual = make_report(data=rows, model=family).sections["unusual"]
+    assert unusual.data["numbers"][0] == 8
+    assert unusual.data["marked"][0] == 1
+    np.testing.assert_allclose(
+        unusual.data["surprise"], family.surprise(unusual.data["values"]), rtol=1e-9
+    )
+    low, high = unusual.data["expected"][0]
+    assert low < np.median(rows[:, 1]) < high < rows[7, 1]
+    assert f"<strong>{number(rows[7, 1], 5)}</strong>" in unusual.body
+
+
 def test_rows_count_from_one_in_words_tables_and_plots(frame, family):
     """As they do in what `kexpfam score` writes."""
     rows = rows_of(40)

@@ -20,7 +20,7 @@ from kexpfam import KernelDiffusion, KernelExponentialFamily
 from kexpfam.data.files import FileRows
 from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
-from kexpfam.datasets import make_density
+from kexpfam.datasets import make_density, make_thin_table
 from kexpfam.moments import Checkpoint
 
 SETTINGS = {"n_components": 32, "random_state": 0, "tuning": "folds", "base": "gaussian"}
@@ -158,9 +158,10 @@ def test_what_differs_is_not_merged_and_nothing_is_not_left(rows, model):
 
 
 def test_a_ladders_sums_grow_and_shrink():
-    ring = make_density("ring").sample(1500, random_state=0)
-    model = KernelDiffusion(n_components=32, n_levels=4, gate=False, random_state=0)
+    ring = make_thin_table("powers", 1500, random_state=0)[:, [0, 2]]
+    model = KernelDiffusion(n_components=32, n_levels=4, random_state=0)
     model.fit(ring[:1000])
+    assert model.has_tilt_
     before, sums = model.density_.field.coefficients.copy(), model.fitted_.sums
     logs = model.score_samples(ring[:20])
     more = ring[1000:][ring[1000:, 0] > ring[:, 0].mean()]
@@ -169,7 +170,8 @@ def test_a_ladders_sums_grow_and_shrink():
     assert model.n_steps_ > 0
     assert np.abs(model.score_samples(ring[:20]) - logs).max() > 1e-3
     model.forget(more)
-    np.testing.assert_allclose(model.density_.field.coefficients, before, atol=1e-8)
+    # Coefficients are up to 4e5 here, of functions that nearly depend on each other.
+    np.testing.assert_allclose(model.density_.field.coefficients, before, rtol=1e-5)
     for number, part in sums.parts.items():
         np.testing.assert_allclose(model.fitted_.sums.parts[number].gram, part.gram, atol=1e-9)
 

@@ -9,7 +9,7 @@ the density of the other columns. One product with the precisions serves all col
 
 | symbol  | name                | shape     |
 |---------|---------------------|-----------|
-| w       | log_weights         | (n, d, k), normalised over k |
+| w       | log_weights         | (n, d, k), normalised over k, heaviest first |
 |         | means, deviations   | (n, d, k) |
 """
 
@@ -25,7 +25,8 @@ from kexpfam.base.mixture import GaussianMixtureDensity
 
 __all__ = ["ColumnMixtures", "column_mixtures"]
 
-_BLOCK_NUMBERS = 4_000_000
+# Components so many nats below the heaviest one have no part in a conditional.
+_NEGLIGIBLE = 18.0
 
 
 class ColumnMixtures(NamedTuple):
@@ -53,20 +54,9 @@ class ColumnMixtures(NamedTuple):
 
 
 def column_mixtures(
-    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"], most: int
+    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> ColumnMixtures:
-    """The conditional mixtures at rows, each by its `most` heaviest components at the most."""
-    most = min(most, len(mixture.weights))
-    size = max(1, _BLOCK_NUMBERS // (len(mixture.weights) * rows.shape[1]))
-    pieces = [
-        _of_block(mixture, rows[start : start + size], most) for start in range(0, len(rows), size)
-    ]
-    return ColumnMixtures(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
-
-
-def _of_block(
-    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"], most: int
-) -> ColumnMixtures:
+    """The conditional mixtures at some rows; components of no weight are left out."""
     precisions = mixture.precisions
     diagonals = np.diagonal(precisions, axis1=1, axis2=2)
     pulls = np.stack(
@@ -79,7 +69,9 @@ def _of_block(
     logs = mixture.component_log_densities(rows)[:, None, :]
     log_weights = logs + pulls**2 / (2 * diagonals.T) + np.log(2 * np.pi / diagonals.T) / 2
     means = rows[:, :, None] - pulls / diagonals.T
-    kept = np.argpartition(-log_weights, most - 1, axis=2)[:, :, :most]
+    alive = log_weights > log_weights.max(axis=2, keepdims=True) - _NEGLIGIBLE
+    most = int(alive.sum(axis=2).max())
+    kept = np.argsort(-log_weights, axis=2)[:, :, :most]
     log_weights = np.take_along_axis(log_weights, kept, axis=2)
     deviations = np.broadcast_to(diagonals.T**-0.5, means.shape)
     return ColumnMixtures(

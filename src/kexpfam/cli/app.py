@@ -226,6 +226,10 @@ def score(
     output: TableOutput = "-",
     gradient: Annotated[bool, typer.Option("--gradient", help="∇log p, a column each.")] = False,
     laplacian: Annotated[bool, typer.Option("--laplacian", help="Δlog p.")] = False,
+    surprise: Annotated[
+        bool,
+        typer.Option("--surprise", help="How surprising each value is, given the row's others."),
+    ] = False,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -234,8 +238,9 @@ def score(
     """Log density (and its derivatives) at every row of the data.
 
     Columns are found by name, in any order, and others ignored. The table has the row's number,
-    counted from 1, `log_density`, and as asked `gradient_NAME` and `laplacian`. Memory does not
-    grow with the data.
+    counted from 1, `log_density`, and as asked `gradient_NAME`, `laplacian` and `surprise_NAME`:
+    3 for a value that is one in twenty given the row's others, 4.6 for one in a hundred. Memory
+    does not grow with the data.
 
     Examples:
 
@@ -247,7 +252,14 @@ def score(
         from kexpfam.cli.scoring import score_rows
 
         score_rows(
-            model, data, output, terminal, gradient=gradient, laplacian=laplacian, force=force
+            model,
+            data,
+            output,
+            terminal,
+            gradient=gradient,
+            laplacian=laplacian,
+            surprise=surprise,
+            force=force,
         )
 
 

@@ -23,6 +23,7 @@ def score_rows(
     *,
     gradient: bool,
     laplacian: bool,
+    surprise: bool,
     force: bool,
 ) -> None:
     """Write one line for each row of the data."""
@@ -32,6 +33,7 @@ def score_rows(
     headings = ["row", "log_density"]
     headings += [f"gradient_{name}" for name in names] if gradient else []
     headings += ["laplacian"] if laplacian else []
+    headings += [f"surprise_{name}" for name in names] if surprise else []
     with opened(files, terminal, columns=columns_for(model, files)) as data:
         plain = positional(model)
         n_rows, total = 0, 0.0
@@ -41,6 +43,7 @@ def score_rows(
                 columns = [np.arange(n_rows + 1, n_rows + len(rows) + 1), logs]
                 columns += list(plain.gradient(rows).T) if gradient else []
                 columns += [plain.laplacian(rows)] if laplacian else []
+                columns += list(plain.surprise(rows).T) if surprise else []
                 write(columns)
                 n_rows, total = n_rows + len(rows), total + float(logs.sum())
     record = {"output": output, "rows": n_rows, "columns": headings, "score": total / n_rows}

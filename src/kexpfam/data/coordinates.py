@@ -97,5 +97,7 @@ def fit_coordinates(
     shift = shares @ values
     centered = values - shift
     variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
+    # Their signs are anybody's choice, and must not hang on rounding.
+    axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
     variances = np.maximum(variances, _THINNEST**2 * variances.max())
     return Coordinates(marginals, shift, axes * np.sqrt(variances))

@@ -14,7 +14,7 @@ from kexpfam.model import Density
 __all__ = ["SurprisingValues"]
 
 # Rows whose grids are in memory at the same time.
-_ROWS = 256
+_ROWS = 64
 
 
 class SurprisingValues:
@@ -30,7 +30,8 @@ class SurprisingValues:
         The surprise of a value is −log of the probability, given the row's other values, of one
         that is no likelier than it. It is zero for the likeliest value, 3 for one in twenty, 4.6
         for one in a hundred and 6.9 for one in a thousand. The column with the largest surprise is
-        the one to look at first where a row is unusual.
+        the one to look at first where a row is unusual. Where the model maps columns to nearly
+        normal ones (`KernelDiffusion.marginals_`), likely is meant after that map.
 
         Parameters
         ----------

@@ -9,10 +9,10 @@ the smoothed base density q. So
 
     log p(z) = log q(z(t_max)) − ∫ σ² Δu_σ(z(t)) dt
 
-with no normalising constant to estimate: whatever the scores are, this is a density. Its gradient is
-that of the steps themselves, taken backwards from ∇log q at the top, so that it is the derivative of
-the log density that is reported and not only of what both approximate. Second derivatives are
-derivatives of that along directions.
+with no normalising constant to estimate: whatever the scores are, this is a density. Its gradient
+is that of the steps themselves, taken backwards from ∇log q at the top, so that it is the
+derivative of the log density that is reported and not only of what both approximate. Second
+derivatives are derivatives of that along directions.
 
 Steps are of an eighth-order method. Those within a stretch between two levels are equal, and how
 many there are is chosen once, stretch by stretch, at draws of the base density, by the error

@@ -27,7 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from kexpfam.base.conditionals import column_mixtures
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
@@ -42,11 +41,9 @@ from kexpfam.model.flow import (
 from kexpfam.model.health import POOR_FLOW
 from kexpfam.model.score_field import ScoreField
 from kexpfam.model.surprise import (
-    COARSE,
-    FINE,
-    LIVE,
+    QUANTILE_LEVELS,
     ColumnGrids,
-    grids_of_mixtures,
+    grids_of_mixture,
     with_columns,
 )
 from kexpfam.precision import compiled
@@ -234,16 +231,16 @@ class FlowDensity(Density):
 
     def column_grids(self, rows: Float[np.ndarray, "n d"]) -> ColumnGrids:
         mapped = self.coordinates.mapped(rows)
-        mixtures = column_mixtures(self._in_columns, mapped, LIVE)
-        grids = grids_of_mixtures(mixtures, mapped, COARSE if self.has_tilt else FINE)
+        grids = grids_of_mixture(self._in_columns, mapped)
         if not self.has_tilt:
             return grids
-        moved = self.from_columns(with_columns(mapped, grids.nodes))
+        places = grids.quantiles(QUANTILE_LEVELS)
+        moved = self.from_columns(with_columns(mapped, places))
         untilted = self.untilted()
         tilt = self.log_density(moved) - untilted.log_density(moved)
         own_tilt = self.log_density(rows) - untilted.log_density(rows)
-        return grids.tilted(
-            tilt.reshape(grids.nodes.shape), np.broadcast_to(own_tilt[:, None], rows.shape)
+        return grids.tilted_between(
+            places, tilt.reshape(places.shape), np.broadcast_to(own_tilt[:, None], rows.shape)
         )
 
     def from_columns(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:

@@ -8,7 +8,12 @@ could be there,
 
 zero for the likeliest value and 4.6 for one in a hundred. What is expected is the central interval
 of the same density. Nodes follow the conditional of the base density, which is a one-dimensional
-mixture (see `kexpfam.base.conditionals`); with a tilt, the density is that at the nodes.
+mixture (see `kexpfam.base.conditionals`); a tilt is added to it, and where it takes a flow to know
+it, it is known at some quantiles and goes along straight lines between them. Between two nodes the
+logarithm of the density is a straight line, whose integrals are closed form.
+
+Densities are those of a column after its monotone map to something like a normal distribution, if
+it has one: a price and its logarithm have about the same surprise.
 
 | symbol       | name        | shape     |
 |--------------|-------------|-----------|
@@ -22,27 +27,28 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
+from scipy.special import logsumexp, ndtr
 
-from kexpfam.base.conditionals import ColumnMixtures
+from kexpfam.base.conditionals import column_mixtures
+from kexpfam.base.mixture import GaussianMixtureDensity
 
-__all__ = ["COARSE", "FINE", "ColumnGrids", "grids_of_mixtures", "grids_on_box", "with_columns"]
+__all__ = [
+    "QUANTILE_LEVELS",
+    "ColumnGrids",
+    "grids_of_mixture",
+    "grids_on_box",
+    "with_columns",
+]
 
-# Components of a conditional mixture that are kept.
-LIVE = 64
+# Nodes lie around components, at so many of their standard deviations: close together around the
+# heaviest ones, so many of them, and a few around the others.
+_HEAVIEST = 8
+_CLOSE = np.concatenate([[-8.0, -6.0, -5.0], np.linspace(-4, 4, 33), [5.0, 6.0, 8.0]])
+_FEW = np.array([-5.0, -2.5, -1.0, 0.0, 1.0, 2.5, 5.0])
+# Levels of the quantiles at which a tilt that is dear to evaluate is looked at.
+QUANTILE_LEVELS = ndtr(np.linspace(-4, 4, 25))
 
 _BOX_NODES = 257
-
-
-class Nodes(NamedTuple):
-    """How many components nodes are laid around, and where, in their standard deviations."""
-
-    n_components: int
-    offsets: Float[np.ndarray, " o"]
-
-
-FINE = Nodes(8, np.concatenate([[-8.0, -6.0, -5.0], np.linspace(-4, 4, 25), [5.0, 6.0, 8.0]]))
-COARSE = Nodes(3, np.linspace(-4, 4, 9))
 
 
 class ColumnGrids(NamedTuple):
@@ -58,19 +64,24 @@ class ColumnGrids(NamedTuple):
     own_log_tail: Float[np.ndarray, "n d"]
 
     @property
-    def _log_shares(self) -> Float[np.ndarray, "n d q"]:
-        """Of the nodes, by the trapezoidal rule."""
-        widths = np.diff(self.nodes, axis=2)
-        halves = np.pad(widths, [(0, 0), (0, 0), (1, 1)]) / 2
-        with np.errstate(divide="ignore"):
-            return np.log(halves[:, :, 1:] + halves[:, :, :-1]) + self.log_density
+    def _log_masses(self) -> Float[np.ndarray, "n d p"]:
+        """Of the pieces between nodes."""
+        low, high = self._ends
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(np.diff(self.nodes, axis=2)) + _log_mean_exp(low, high)
+
+    @property
+    def _ends(self) -> tuple[Float[np.ndarray, "n d p"], Float[np.ndarray, "n d p"]]:
+        """The lower and the higher log density of each piece's two ends."""
+        left, right = self.log_density[:, :, :-1], self.log_density[:, :, 1:]
+        return np.minimum(left, right), np.maximum(left, right)
 
     def tilted(
         self, tilt: Float[np.ndarray, "n d q"], own_tilt: Float[np.ndarray, "n d"]
     ) -> ColumnGrids:
         """With the logarithm of a factor at the nodes and at the values that are there."""
         raised = self._replace(log_density=self.log_density + tilt)
-        total = logsumexp(raised._log_shares, axis=2)
+        total = logsumexp(raised._log_masses, axis=2)
         shift = own_tilt - total
         return raised._replace(
             log_density=raised.log_density - total[:, :, None],
@@ -78,13 +89,34 @@ class ColumnGrids(NamedTuple):
             own_log_tail=self.own_log_tail + shift,
         )
 
+    def tilted_between(
+        self,
+        places: Float[np.ndarray, "n d c"],
+        tilt: Float[np.ndarray, "n d c"],
+        own_tilt: Float[np.ndarray, "n d"],
+    ) -> ColumnGrids:
+        """With the logarithm of a factor that is known at some places and at the values there."""
+        places = np.concatenate([places, self.own[:, :, None]], axis=2)
+        tilt = np.concatenate([tilt, own_tilt[:, :, None]], axis=2)
+        order = np.argsort(places, axis=2)
+        places, tilt = (np.take_along_axis(part, order, axis=2) for part in (places, tilt))
+        flat = (part.reshape(-1, part.shape[2]) for part in (self.nodes, places, tilt))
+        between = np.stack([np.interp(*lines) for lines in zip(*flat, strict=True)])
+        return self.tilted(between.reshape(self.nodes.shape), own_tilt)
+
     def surprise(self) -> Float[np.ndarray, "n d"]:
         """−log of the probability of a value that is no likelier than the one there."""
-        shares = self._log_shares
-        shares = shares - logsumexp(shares, axis=2, keepdims=True)
-        lower = self.log_density <= self.own_log_density[:, :, None]
-        with np.errstate(divide="ignore"):
-            inside = logsumexp(np.where(lower, shares, -np.inf), axis=2)
+        masses, (low, high) = self._log_masses, self._ends
+        own = np.broadcast_to(self.own_log_density[:, :, None], low.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # The part of a piece in which the log density rises from the lower end to the own one.
+            share = np.log(own - low) - np.log(high - low)
+            part = np.log(np.diff(self.nodes, axis=2)) + share + _log_mean_exp(low, own)
+            lower = np.where(own >= high, masses, np.where(own > low, part, -np.inf))
+            inside = logsumexp(lower, axis=2) - logsumexp(masses, axis=2)
+        # Where not even a node is less likely, there is hardly more than nothing.
+        width = np.log(self.nodes[:, :, -1] - self.nodes[:, :, 0])
+        inside = np.where(np.isfinite(inside), inside, self.own_log_density + width)
         outside = (self.own < self.nodes[:, :, 0]) | (self.own > self.nodes[:, :, -1])
         # Beyond the nodes the tail decides, on both sides alike.
         log_probability = np.where(outside, self.own_log_tail + np.log(2), inside)
@@ -94,20 +126,27 @@ class ColumnGrids(NamedTuple):
         self, coverage: float
     ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
         """The central interval that holds so much."""
-        low, high = (self._quantile((1 + sign * coverage) / 2) for sign in (-1, 1))
+        low, high = np.moveaxis(self.quantiles(np.array([1 - coverage, 1 + coverage]) / 2), 2, 0)
         return low, high
 
-    def _quantile(self, level: float) -> Float[np.ndarray, "n d"]:
-        shares = self._log_shares
-        shares = np.exp(shares - logsumexp(shares, axis=2, keepdims=True))
-        # A node's share lies half below it and half above.
-        below = np.cumsum(shares, axis=2) - shares / 2
-        place = np.clip((below < level).sum(axis=2) - 1, 0, shares.shape[2] - 2)[:, :, None]
-        low, high = (np.take_along_axis(below, place + step, axis=2) for step in (0, 1))
-        left, right = (np.take_along_axis(self.nodes, place + step, axis=2) for step in (0, 1))
-        rise = np.where(high > low, high - low, 1.0)
-        share = np.clip((level - low) / rise, 0.0, 1.0)
-        return (left + share * (right - left))[:, :, 0]
+    def quantiles(self, levels: Float[np.ndarray, " c"]) -> Float[np.ndarray, "n d c"]:
+        """Values with so much probability below them."""
+        masses = self._log_masses
+        masses = np.exp(masses - logsumexp(masses, axis=2, keepdims=True))
+        below = np.cumsum(np.pad(masses, [(0, 0), (0, 0), (1, 0)]), axis=2)
+        flat = (part.reshape(-1, part.shape[2]) for part in (below, self.nodes))
+        found = np.stack([np.interp(levels, *lines) for lines in zip(*flat, strict=True)])
+        return found.reshape(*self.own.shape, len(levels))
+
+
+def _log_mean_exp(
+    low: Float[np.ndarray, "..."], high: Float[np.ndarray, "..."]
+) -> Float[np.ndarray, "..."]:
+    """log of the mean of e^t over low ≤ t ≤ high; NaN where both are −∞."""
+    rise = high - low
+    flat = rise < 1e-8
+    safe = np.where(flat, 1.0, rise)
+    return np.where(flat, high, high + np.log(-np.expm1(-safe) / safe))
 
 
 def with_columns(
@@ -121,22 +160,23 @@ def with_columns(
     return moved.reshape(-1, n_columns)
 
 
-def grids_of_mixtures(
-    mixtures: ColumnMixtures, own: Float[np.ndarray, "n d"], laid: Nodes
+def grids_of_mixture(
+    mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> ColumnGrids:
-    """Nodes around the heaviest components."""
-    heaviest = np.argsort(-mixtures.log_weights, axis=2)[:, :, : laid.n_components]
-    means, deviations = (
-        np.take_along_axis(part, heaviest, axis=2) for part in (mixtures.means, mixtures.deviations)
-    )
-    nodes = means[:, :, :, None] + deviations[:, :, :, None] * laid.offsets
-    nodes = np.sort(nodes.reshape(*means.shape[:2], -1), axis=2)
+    """Of a Gaussian mixture, with nodes around its components."""
+    columns = column_mixtures(mixture, rows)
+    own, heavy, light = rows[:, :, None], slice(0, _HEAVIEST), slice(_HEAVIEST, None)
+    pieces = [
+        columns.means[:, :, part, None] + columns.deviations[:, :, part, None] * offsets
+        for part, offsets in ((heavy, _CLOSE), (light, _FEW))
+    ]
+    nodes = np.concatenate([piece.reshape(*rows.shape, -1) for piece in pieces], axis=2)
+    # The value itself is a node if it is among them: what is likelier than it begins there.
+    ends = nodes.min(axis=2, keepdims=True), nodes.max(axis=2, keepdims=True)
+    nodes = np.sort(np.concatenate([nodes, np.clip(own, *ends)], axis=2), axis=2)
+    own_log_density = columns.log_density(own)[:, :, 0]
     return ColumnGrids(
-        nodes,
-        mixtures.log_density(nodes),
-        own,
-        mixtures.log_density(own[:, :, None])[:, :, 0],
-        mixtures.log_tail(own),
+        nodes, columns.log_density(nodes), rows, own_log_density, columns.log_tail(rows)
     )
 
 

@@ -16,16 +16,13 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from kexpfam.base import BaseDensity, GaussianMixtureDensity, draw_defensively
-from kexpfam.base.conditionals import column_mixtures
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
 from kexpfam.model.density import Density
 from kexpfam.model.surprise import (
-    FINE,
-    LIVE,
     ColumnGrids,
-    grids_of_mixtures,
+    grids_of_mixture,
     grids_on_box,
     with_columns,
 )
@@ -148,8 +145,7 @@ class TiltedDensity(Density):
         standardized = self.standardizer.forward(rows)
         mixed = isinstance(self.base, GaussianMixtureDensity)
         if isinstance(self.base, GaussianMixtureDensity):
-            mixtures = column_mixtures(self.base, standardized, LIVE)
-            grids = grids_of_mixtures(mixtures, standardized, FINE)
+            grids = grids_of_mixture(self.base, standardized)
         else:
             grids = grids_on_box(standardized, *self.base.box())
 

@@ -53,7 +53,7 @@ from kexpfam.moments.levels import LevelSummation, node_scales
 from kexpfam.pipeline.adding import require_rows_left
 from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
-from kexpfam.solve.levels import Levels, no_levels, solve_as_chosen, solve_levels
+from kexpfam.solve.levels import Levels, no_levels, solve_levels
 from kexpfam.tuning.frequencies import Trial, choose_frequencies
 from kexpfam.tuning.gate import Weighted, compare, compare_further
 
@@ -202,7 +202,7 @@ def fit_diffusion(
         walk = CheckpointedWalk(checkpoint, np.atleast_1d(np.asarray(seed.entropy)).tolist())
     sums = _summed(source, rows, table, foundation, choices, walk)
     if tilted and sums is not None:
-        levels = solve_as_chosen(foundation.basis, levels, list(sums.parts.values()))
+        levels = _solved(sums, choices.noise_scales, foundation.basis, progress)
     else:
         levels, errors = no_levels(foundation.basis, choices.noise_scales), np.zeros(0)
     field = score_field(foundation.basis, foundation.base, levels)

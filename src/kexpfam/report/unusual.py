@@ -1,8 +1,8 @@
 """The rows that the model expects least.
 
 Beside its log density a row has the share of draws whose log density is lower still: how unusual it
-would be for a row of the model. The value whose change would raise the log density fastest, per
-deviation of its column, is marked: argmax_j |∂log p/∂x_j| · s_j.
+would be for a row of the model. The value that is most surprising given the row's other values is
+marked (see `kexpfam.model.surprise`), with the range in which nine of ten such values lie.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
+from kexpfam.model import Density
 from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import Html, count, element, joined, number
 from kexpfam.report.section import Section
@@ -17,6 +18,8 @@ from kexpfam.report.section import Section
 __all__ = ["most_unusual", "unusual_section"]
 
 _SHOWN = 20
+# The probability of the expected range.
+_EXPECTED = 0.9
 
 
 def most_unusual(log_density: Float[np.ndarray, " n"]) -> Int[np.ndarray, " k"]:
@@ -31,9 +34,13 @@ def unusual_section(evidence: Evidence) -> Section | None:
     places = most_unusual(evidence.log_density)
     lower = np.sort(evidence.draw_log_density)
     shares = np.searchsorted(lower, evidence.log_density[places]) / len(lower)
-    pulls = np.abs(evidence.gradients[places]) * evidence.rows.std(axis=0)
-    culprits = np.where(np.isfinite(pulls), pulls, -1.0).argmax(axis=1)
-    kind = evidence.kind
+    rows, kind = evidence.rows[places], evidence.kind
+    density: Density = evidence.model.density_
+    grids = density.column_grids(rows)
+    surprise = grids.surprise()
+    culprits = surprise.argmax(axis=1)
+    ends = [density.from_columns(end) for end in grids.interval(_EXPECTED)]
+    expected = np.stack(ends)[:, np.arange(len(rows)), culprits]
     body = joined(
         [
             element(
@@ -41,10 +48,11 @@ def unusual_section(evidence: Evidence) -> Section | None:
                 f"The {len(places)} of {count(len(evidence.rows), kind)} to which the model gives "
                 "the lowest log density. Row numbers count from 1 in the table as it was given; "
                 "press one to see the row in the pair plot. The share is that of the model’s draws "
-                "with a lower log density still. In bold: the value whose change would raise the "
-                "log density fastest.",
+                "with a lower log density still. In bold: the value that is most surprising given "
+                "the others of its row. Nine of ten values beside those others lie in the expected "
+                "range.",
             ),
-            _table(evidence, places, shares, culprits),
+            _table(evidence, places, shares, culprits, expected.T),
         ]
     )
     data = {
@@ -54,6 +62,8 @@ def unusual_section(evidence: Evidence) -> Section | None:
         "values": evidence.rows[places],
         "columns": list(evidence.names),
         "marked": culprits,
+        "surprise": surprise,
+        "expected": expected.T,
     }
     return Section("unusual", "The most unusual rows", body, data)
 
@@ -67,14 +77,15 @@ def _table(
     places: Int[np.ndarray, " k"],
     shares: Float[np.ndarray, " k"],
     culprits: Int[np.ndarray, " k"],
+    expected: Float[np.ndarray, "k 2"],
 ) -> Html:
-    names = ["Row", "Log density", "Share of draws below", *evidence.names]
+    names = ["Row", "Log density", "Share of draws below", "Look at", "Expected", *evidence.names]
     heads = [
         element("th", element("button", name, type="button"), scope="col", aria_sort="none")
         for name in names
     ]
     rows = []
-    for place, share, culprit in zip(places, shares, culprits, strict=True):
+    for place, share, culprit, ends in zip(places, shares, culprits, expected, strict=True):
         row, log = evidence.row_numbers[place], evidence.log_density[place]
         button = element(
             "button", row, type="button", class_="pick", aria_label=f"Show row {row} in the plot"
@@ -83,6 +94,8 @@ def _table(
             element("th", button, scope="row", data_value=row),
             element("td", _two_decimals(log), data_value=float(log)),
             element("td", f"{100 * share:.2f} %", data_value=float(share)),
+            element("td", evidence.names[culprit], data_value=int(culprit)),
+            element("td", f"{number(ends[0])} to {number(ends[1])}", data_value=float(ends[0])),
         ]
         for column, value in enumerate(evidence.rows[place]):
             text = number(value, 5)

@@ -47,7 +47,7 @@ from kexpfam.progress import Progress
 from kexpfam.solve.path import ridge_path
 from kexpfam.solve.ridge import minimizer
 
-__all__ = ["Levels", "no_levels", "solve_as_chosen", "solve_levels"]
+__all__ = ["Levels", "no_levels", "solve_levels"]
 
 _PENALTIES = 10.0 ** np.arange(-12.0, 3.0)
 # How far up the stretch a node stands counts as δ: the level itself, and halfway.
@@ -124,27 +124,6 @@ def solve_levels(
     # Threads of one reduction mostly wait for each other: each fold gets one of its own.
     with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
         _solve_down(basis, levels, parts, shares, counts, pool, progress)
-    return levels
-
-
-def solve_as_chosen(basis: FourierBasis, chosen: Levels, parts: Sequence[LevelMoments]) -> Levels:
-    """The same penalties, solved with other rows; what was left without a tilt stays so."""
-    weights = np.array([float(part.weight) for part in parts])
-    levels = chosen._replace(coefficients=np.zeros((len(chosen.penalties), basis.n_features)))
-    above = np.zeros(basis.n_features)
-    for number in reversed(range(len(chosen.penalties) - 1)):
-        choice = _Choice(
-            float(chosen.penalties[number]), 0.0, bool(chosen.coefficients[number].any())
-        )
-        if choice.has_tilt and np.isfinite(choice.penalty):
-            node_weights = _node_weights(chosen.noise_scales[number : number + 2])
-            stretches = [
-                _stretch(basis, part, number, chosen.noise_scales, node_weights) for part in parts
-            ]
-            above = choice.solve(above, _combined(stretches, weights / weights.sum()).about(above))
-        elif not choice.has_tilt:
-            above = np.zeros_like(above)
-        levels.coefficients[number] = above
     return levels
 
 
