@@ -26,6 +26,7 @@ import typer
 
 import kexpfam
 from kexpfam import KernelExponentialFamily
+from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
 
 # Numbers for all settings: nothing is tuned.
@@ -445,15 +446,33 @@ def test_help_of_every_command_has_an_example(run):
 
 
 def test_the_demo_prints_a_table_and_writes_a_figure(run, folder):
-    done = run("demo", "--rows", "200", "--output", "pictures/demo.png", "--json")
+    options = ["--rows", "200", "--seeds", "2", "--output", "pictures/demo.png"]
+    done = run("demo", *options, "--json")
     assert done.code == 0, done.err
-    for word in ("log-likelihood", "Fisher", "log Z", "seconds", "truth", "denoised", "plain"):
+    for word in ("log-likelihood", "Fisher", "Denoising", "seconds", "truth", "denoised", "plain"):
         assert word in done.err
     picture = folder / "pictures" / "demo.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     record = json.loads(done.out)
     assert record["output"] == "pictures/demo.png"
     assert [line["name"] for line in record["models"]][:2] == ["truth", "kexpfam, denoised"]
+
+
+@pytest.mark.parametrize(
+    ("gains", "words"),
+    [
+        ([0.3, 0.2, 0.25], "helps here: +0.250 ± 0.029 nats per row over plain score matching"),
+        ([-0.3, -0.2], "does not help here"),
+        ([0.3, -0.2], "no clear difference here"),
+        ([0.3], "one seed is not enough"),
+    ],
+)
+def test_the_demos_verdict_is_what_the_seeds_say(gains, words):
+    figures = {
+        "denoised": [_Figures(-3.0 + gain, 1.0, 1.0) for gain in gains],
+        "plain": [_Figures(-3.0, 1.0, 1.0) for _ in gains],
+    }
+    assert words in _verdict(figures)
 
 
 def test_experiments_are_listed(run):

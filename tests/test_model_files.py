@@ -28,7 +28,7 @@ from kexpfam import (
     Tuning,
 )
 from kexpfam.datasets import make_density
-from kexpfam.store.file import digest
+from kexpfam.store.file import FORMAT_VERSION, digest
 
 GIVEN = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0, "gate": False}
 
@@ -270,7 +270,11 @@ def test_a_header_that_promises_more_than_there_is(files, tmp_path):
 
 
 def later(model, arrays, notes):
-    notes["version"] = "2"
+    notes["version"] = str(FORMAT_VERSION + 1)
+
+
+def earlier(model, arrays, notes):
+    notes["version"] = str(FORMAT_VERSION - 1)
 
 
 def of_another_program(model, arrays, notes):
@@ -330,7 +334,8 @@ def something_else(model, arrays, notes):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (later, "written in format 2 .* Upgrade kexpfam"),
+        (later, f"written in format {FORMAT_VERSION + 1} .* Upgrade kexpfam"),
+        (earlier, f"written in format {FORMAT_VERSION - 1} .* Fit the model again"),
         (of_another_program, "not a model written by save"),
         (unknown_model, "unknown kind of model, 'Pickle'"),
         (unknown_record, r"model\.state\.density\.basis is of an unknown kind, 'os\.system'"),

@@ -394,6 +394,7 @@ def demo(
         str, typer.Option(help="An embedded density: ring, banana, …", autocompletion=_densities)
     ] = "cosine",
     rows: Annotated[int, typer.Option(min=20, help="Rows to draw and fit.")] = 1000,
+    seeds: Annotated[int, typer.Option(min=1, help="How often to draw rows and fit.")] = 5,
     seed: Seed = 0,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where the figure goes; replaced if there.")
@@ -404,12 +405,12 @@ def demo(
 ) -> None:
     """Fit an embedded density with and without noise, print a table and draw a figure.
 
-    Example: kexpfam demo --density mixture_of_rings --seed 3
+    Example: kexpfam demo --density mixture_of_rings --seeds 3
     """
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.demo import run_demo
 
-        run_demo(density, rows, seed, output, terminal)
+        run_demo(density, rows, seeds, seed, output, terminal)
 
 
 @app.command()

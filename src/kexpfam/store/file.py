@@ -23,7 +23,7 @@ from kexpfam.writing import whole_file
 __all__ = ["FORMAT_VERSION", "ModelFile", "read_model_file", "write_model_file"]
 
 FORMAT = "kexpfam-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class ModelFile(NamedTuple):
@@ -80,9 +80,15 @@ def _check_version(notes: dict[str, str]) -> None:
         raise ModelFileError(f"a safetensors file, but of {kind}, not a model written by save()")
     version = notes.get("version", "")
     if not version.isdecimal() or int(version) != FORMAT_VERSION:
+        older = version.isdecimal() and int(version) < FORMAT_VERSION
         raise ModelFileError(
             f"written in format {version or '?'} by kexpfam {notes.get('library', '?')}; this "
-            f"version reads format {FORMAT_VERSION}. Upgrade kexpfam to read it"
+            f"version reads format {FORMAT_VERSION}. "
+            + (
+                "Fit the model again with this version, or read the file with the one that wrote it"
+                if older
+                else "Upgrade kexpfam to read it"
+            )
         )
 
 
