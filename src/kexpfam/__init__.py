@@ -11,7 +11,12 @@ from kexpfam.version import __version__
 # Names are imported when they are first asked for: the command line's help need not wait for JAX.
 _HOMES = {
     "base": ("GaussianBase", "MixtureBase", "UniformBase"),
-    "estimators": ("KernelDiffusion", "KernelExponentialFamily", "load"),
+    "estimators": (
+        "ConditionalKernelExponentialFamily",
+        "KernelDiffusion",
+        "KernelExponentialFamily",
+        "load",
+    ),
     "exceptions": (
         "DegenerateTableError",
         "DegenerateTableWarning",
@@ -78,6 +83,9 @@ if TYPE_CHECKING:
     )
     from kexpfam.base import (
         UniformBase as UniformBase,
+    )
+    from kexpfam.estimators import (
+        ConditionalKernelExponentialFamily as ConditionalKernelExponentialFamily,
     )
     from kexpfam.estimators import (
         KernelDiffusion as KernelDiffusion,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+from kexpfam.estimators.conditional_kernel_exponential_family import (
+    ConditionalKernelExponentialFamily,
+)
 from kexpfam.estimators.kernel_diffusion import KernelDiffusion
 from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
 from kexpfam.estimators.saving import Saved, restored
@@ -11,7 +14,9 @@ from kexpfam.estimators.saving import Saved, restored
 __all__ = ["load"]
 
 
-def load(path: str | os.PathLike[str]) -> KernelExponentialFamily | KernelDiffusion:
+def load(
+    path: str | os.PathLike[str],
+) -> KernelExponentialFamily | KernelDiffusion | ConditionalKernelExponentialFamily:
     """The fitted model in a file that `save` wrote.
 
     Its predictions are those of the model that was saved, to the last bit. Nothing in a file is
@@ -23,7 +28,7 @@ def load(path: str | os.PathLike[str]) -> KernelExponentialFamily | KernelDiffus
 
     Returns
     -------
-    KernelExponentialFamily or KernelDiffusion
+    KernelExponentialFamily, KernelDiffusion or ConditionalKernelExponentialFamily
         Fitted.
 
     Raises
@@ -46,7 +51,9 @@ def load(path: str | os.PathLike[str]) -> KernelExponentialFamily | KernelDiffus
     True
     """
     kinds: dict[str, type[Saved]] = {
-        kind.__name__: kind for kind in (KernelDiffusion, KernelExponentialFamily)
+        kind.__name__: kind
+        for kind in (ConditionalKernelExponentialFamily, KernelDiffusion, KernelExponentialFamily)
     }
-    model: KernelExponentialFamily | KernelDiffusion = restored(path, kinds)
+    model: KernelExponentialFamily | KernelDiffusion | ConditionalKernelExponentialFamily
+    model = restored(path, kinds)
     return model

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
 from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
+from kexpfam.base.covariance import Covariance
+from kexpfam.base.location import Location
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.smoothed import SmoothedMixture
 from kexpfam.base.uniform import BoxDensity
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.marginals import Marginals
+from kexpfam.data.response import Response
 from kexpfam.data.sketch import Folds, NumberedFolds, Sketching
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import (
@@ -25,10 +28,12 @@ from kexpfam.features.arc_cosine import ArcCosineBasis
 from kexpfam.features.basis import DirectMoments
 from kexpfam.features.fourier import FourierBasis, FourierMoments
 from kexpfam.features.grid import GridBasis, GridMoments
+from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.nystrom import NystromBasis
 from kexpfam.features.sections import SectionBasis
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FlowDensity, ScoreField, TiltedDensity
+from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
 from kexpfam.moments.level_sums import LevelSums, LevelView
 from kexpfam.moments.levels import LevelMoments, LevelSummation
@@ -54,6 +59,7 @@ RECORDS: dict[str, type] = {
         *(Coordinates, Folds, Marginals, Sketching, Standardizer),
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
+        *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
         *(
             TiltedDensity,
             FlowDensity,

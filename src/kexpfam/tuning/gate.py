@@ -21,7 +21,7 @@ from jaxtyping import Float
 from kexpfam.model import Density
 from kexpfam.model.health import Comparison, nothing_compared
 
-__all__ = ["Weighted", "compare", "compare_further"]
+__all__ = ["Weighted", "compare", "compare_further", "mean_and_error", "share_below"]
 
 # Rows are looked at in such portions, until the gain is so many standard errors from zero.
 _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
@@ -73,8 +73,8 @@ def compare(
         held_out=mean,
         held_out_error=error,
         training=mean_and_error(seen_logs, training.weights)[0],
-        below_training=_share_below(logs, weights, seen_logs, training.weights),
-        below_draws=_share_below(logs, weights, drawn, shares),
+        below_training=share_below(logs, weights, seen_logs, training.weights),
+        below_draws=share_below(logs, weights, drawn, shares),
     )
     return comparison, errors
 
@@ -128,7 +128,7 @@ def mean_and_error(
     return mean, float(np.sqrt(shares**2 @ (values - mean) ** 2))
 
 
-def _share_below(
+def share_below(
     lower: Float[np.ndarray, " n"],
     lower_weights: Float[np.ndarray, " n"],
     upper: Float[np.ndarray, " m"],

@@ -1,0 +1,406 @@
+"""`ConditionalKernelExponentialFamily`: the whole distribution of a target given inputs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from kexpfam.choices import checked_name, shown, whole
+from kexpfam.choices import share as checked_share
+from kexpfam.estimators.checks import checked_flag, checked_rows, checked_weights
+from kexpfam.estimators.frames import framed
+from kexpfam.estimators.saving import Saved
+from kexpfam.estimators.targets import checked_bounds, checked_pairs, refuse_degenerate
+from kexpfam.exceptions import ModelFileError
+from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS
+from kexpfam.model.conditional import ConditionalDensity
+from kexpfam.model.health import Health
+from kexpfam.pipeline.conditional import ConditionalFit, ConditionalSettings, fit_conditional
+from kexpfam.progress import Progress
+
+__all__ = ["ConditionalKernelExponentialFamily"]
+
+_KERNELS = ("auto", "rbf", "matern")
+_SOLUTIONS = ("likelihood", "closed_form")
+_STATISTICS = ("mean", "median", "mode")
+_KINDS = ("equal_tailed", "highest_density")
+
+
+class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
+    """The density of one target given inputs, with intervals, quantiles and draws.
+
+    A Gaussian process gives the location and scale of y at each x. A tilt, a function of the
+    residual and of x from a product kernel, bends this bell into whatever shape the rows show:
+    skewed, with heavy or short tails, with several modes, wider here than there. The density is
+    normalised exactly, because in one dimension that is a quadrature.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of kernel functions of x that the tilt varies with; "auto" takes 200, or 40 with the
+        closed form.
+    solution : {"likelihood", "closed_form"}, default="likelihood"
+        How the tilt is found: by maximum penalised likelihood, which is a convex problem, or by
+        score matching with noise on the residual, which is one linear system of sums over rows.
+        Both are normalised in the same way, and chosen from by held-out likelihood.
+    kernel : {"auto", "rbf", "matern"}, default="auto"
+        The kernel over x; "auto" takes the one with the higher evidence.
+    bounds : pair or None, default=None
+        The smallest and largest value that y can have, ``None`` in place of one for no bound, such
+        as ``(0, None)``. There is no mass outside of them.
+    gate : bool, default=True
+        Return the base density (location and scale) alone unless the tilt beats it on held-out
+        rows by more than a standard error.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    density_ : kexpfam.model.ConditionalDensity
+        The fitted density.
+    health_ : kexpfam.model.Health
+        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+    gain_, gain_error_ : float
+        Nats per row that the tilt gained over the base density on held-out rows, with the standard
+        error; NaN where there were too few rows to try one.
+    has_tilt_ : bool
+        Whether the model is more than its base density.
+    penalty_ : float
+        The penalty of the tilt; infinite where there is none.
+    kernel_ : {"rbf", "matern"}
+    length_scale_ : ndarray of shape (n_features,)
+        In the units of each input; a large one means that the input hardly matters.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    References
+    ----------
+    .. [1] M. Arbel and A. Gretton, "Kernel Conditional Exponential Family", AISTATS 2018.
+    .. [2] C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine Learning", 2006.
+
+    Notes
+    -----
+    Up to 2000 rows the location is exact; beyond that it uses 1024 points (Nyström), and its cost
+    is linear in the rows. The tilt is fitted to at most 20 000 rows. A file written by `save` holds
+    the points, which are inputs of training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kexpfam import ConditionalKernelExponentialFamily
+    >>> generator = np.random.default_rng(0)
+    >>> X = generator.uniform(-3, 3, (200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * generator.standard_normal(200)
+    >>> model = ConditionalKernelExponentialFamily(random_state=0).fit(X, y)
+    >>> model.score_samples(X[:5], y[:5]).shape, model.predict_interval(X[:5]).shape
+    ((5,), (5, 2))
+    """
+
+    _state_kind: ClassVar[type] = ConditionalFit
+
+    def __init__(
+        self,
+        *,
+        n_components: Any = "auto",
+        solution: str = "likelihood",
+        kernel: str = "auto",
+        bounds: Any = None,
+        gate: bool = True,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.solution = solution
+        self.kernel = kernel
+        self.bounds = bounds
+        self.gate = gate
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConditionalKernelExponentialFamily:
+        """Fit the density of y given X.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+            Non-negative weights of the rows. A weight of two is the same as giving a row twice.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._settings()
+        X, y = checked_pairs(self, X, y, reset=True)
+        weights = checked_weights(sample_weight, X)
+        names = list(getattr(self, "feature_names_in_", [])) or None
+        refuse_degenerate(X, y, weights, settings.bounds, names)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        self.fitted_ = fit_conditional(X, y, weights, settings, seed, Progress(self.verbose))
+        return self
+
+    def _settings(self) -> ConditionalSettings:
+        auto = isinstance(self.n_components, str) and self.n_components == "auto"
+        return ConditionalSettings(
+            n_components="auto"
+            if auto
+            else whole("n_components", self.n_components, otherwise="'auto'"),
+            solution=checked_name("solution", self.solution, _SOLUTIONS),
+            kernel=checked_name("kernel", self.kernel, _KERNELS),
+            bounds=checked_bounds(self.bounds),
+            gate=checked_flag("gate", self.gate),
+        )
+
+    def _state(self, sums: bool) -> ConditionalFit:
+        return self.fitted_
+
+    def _restore(self, state: ConditionalFit) -> None:
+        density = state.density
+        if density.coefficients.shape != (density.functions.n_functions, N_RESIDUAL_FUNCTIONS):
+            raise ModelFileError("the coefficients and functions of the tilt do not match")
+        self.fitted_ = state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # `score` is a mean log density, which is no share of anything.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    @property
+    def density_(self) -> ConditionalDensity:
+        """The fitted density."""
+        return self.fitted_.density
+
+    @property
+    def health_(self) -> Health:
+        """How far the density can be believed."""
+        return self.fitted_.health
+
+    @property
+    def gain_(self) -> float:
+        """Nats per row that the tilt gained over the base density on held-out rows."""
+        return self.fitted_.health.comparison.gain
+
+    @property
+    def gain_error_(self) -> float:
+        """The standard error of `gain_`."""
+        return self.fitted_.health.comparison.gain_error
+
+    @property
+    def has_tilt_(self) -> bool:
+        """Whether the model is more than its base density."""
+        return self.fitted_.density.has_tilt
+
+    @property
+    def penalty_(self) -> float:
+        """The penalty of the tilt."""
+        return self.fitted_.penalty
+
+    @property
+    def kernel_(self) -> str:
+        """The kernel over x."""
+        return self.density_.location.covariance.kind
+
+    @property
+    def length_scale_(self) -> Float[np.ndarray, " d"]:
+        """Length-scales in the units of the inputs."""
+        density = self.density_
+        return density.location.covariance.length_scale * density.standardizer.scale
+
+    def score_samples(self, X: Any, y: Any, return_error: bool = False) -> Any:
+        """Normalised log density of each target given its row, in the units of y.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        return_error : bool, default=False
+            Also give an estimate of the quadrature's error in each log density.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+            Minus infinity where y is outside the bounds.
+        error : ndarray of shape (n_samples,)
+            Only with `return_error`.
+        """
+        logs, errors = self._at(X, y, "log_density_and_error")
+        return (logs, errors) if return_error else logs
+
+    def _at(self, X: Any, y: Any, method: str) -> Any:
+        check_is_fitted(self)
+        X, y = checked_pairs(self, X, y, reset=False)
+        return getattr(self.density_, method)(X, y)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean normalised log density of the targets given their rows: higher is better.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        float
+        """
+        logs = self.score_samples(X, y)
+        return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
+
+    def gradient(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+        """∂ log p(y | x) / ∂y at each pair: the derivative of `score_samples`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._at(X, y, "derivatives")[0]
+
+    def laplacian(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+        """∂² log p(y | x) / ∂y² at each pair: the second derivative of `score_samples`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._at(X, y, "derivatives")[1]
+
+    def cdf(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+        """The probability of a target no larger than y, at each pair.
+
+        At the rows that a model is tested on, these should be spread evenly over [0, 1] (the
+        probability integral transform).
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._at(X, y, "cdf")
+
+    def predict(self, X: Any, statistic: str = "mean") -> Float[np.ndarray, " n"]:
+        """One number for each row: the mean, median or mode of its distribution.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        statistic : {"mean", "median", "mode"}, default="mean"
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        rows = self._checked_rows(X)
+        checked_name("statistic", statistic, _STATISTICS)
+        if statistic == "mean":
+            return self.density_.mean_and_deviation(rows)[0]
+        if statistic == "mode":
+            return self.density_.mode(rows)
+        return self.density_.quantiles(rows, np.full((len(rows), 1), 0.5))[:, 0]
+
+    def predict_std(self, X: Any) -> Float[np.ndarray, " n"]:
+        """The standard deviation of y at each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.density_.mean_and_deviation(self._checked_rows(X))[1]
+
+    def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95)) -> Any:
+        """Quantiles of y at each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        levels : float or sequence of float, default=(0.05, 0.5, 0.95)
+            Each between 0 and 1.
+
+        Returns
+        -------
+        ndarray or data frame of shape (n_samples, n_levels)
+            A data frame where X is one.
+        """
+        rows = self._checked_rows(X)
+        wanted = np.array([checked_share("levels", level) for level in np.atleast_1d(levels)])
+        if not len(wanted):
+            raise ValueError(f"levels must be numbers between 0 and 1; got {shown(levels)}.")
+        found = self.density_.quantiles(rows, np.broadcast_to(wanted, (len(rows), len(wanted))))
+        return framed(X, found, [f"{level:g}" for level in wanted])
+
+    def predict_interval(self, X: Any, coverage: float = 0.9, kind: str = "equal_tailed") -> Any:
+        """Intervals that hold y with a given probability.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+        kind : {"equal_tailed", "highest_density"}, default="equal_tailed"
+            One interval with as much probability below as above; or the shortest set, which is
+            several intervals where the density has several modes.
+
+        Returns
+        -------
+        ndarray or data frame of shape (n_samples, 2), or (n_samples, n_intervals, 2)
+            Lower and upper ends. For "highest_density" with as many intervals as the row with most
+            of them has, from left to right, NaN where a row has fewer; always an array.
+        """
+        rows = self._checked_rows(X)
+        checked_name("kind", kind, _KINDS)
+        mass = checked_share("coverage", coverage)
+        if kind == "highest_density":
+            return self.density_.highest_density(rows, mass)
+        levels = np.broadcast_to([(1 - mass) / 2, (1 + mass) / 2], (len(rows), 2))
+        return framed(X, self.density_.quantiles(rows, levels), ["lower", "upper"])
+
+    def sample(
+        self, X: Any, n_samples: int = 1, random_state: Any = None
+    ) -> Float[np.ndarray, "n m"]:
+        """Targets drawn at each row of X, by inverting the cdf.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_rows, n_features)
+        n_samples : int, default=1
+            Draws at each row.
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples)
+        """
+        rows = self._checked_rows(X)
+        count = whole("n_samples", n_samples)
+        levels = check_random_state(random_state).uniform(size=(len(rows), count))
+        return self.density_.quantiles(rows, levels)
+
+    def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
+        check_is_fitted(self)
+        return checked_rows(self, X, reset=False)

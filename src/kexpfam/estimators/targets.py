@@ -1,0 +1,108 @@
+"""What users give as a target and its bounds, checked at the border."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from kexpfam.choices import as_number, shown
+from kexpfam.data.tables import refuse_what_is_no_table
+from kexpfam.exceptions import DegenerateTableError, DegenerateTableWarning
+
+__all__ = ["checked_bounds", "checked_pairs", "refuse_degenerate"]
+
+# Fewer distinct rows than this cannot be split into folds.
+_FEWEST_ROWS = 5
+# With so few rows repeated targets say little; more targets than this share repeat on a lattice.
+_FEWEST_FOR_LATTICE, _LATTICE_SHARE = 40, 0.25
+
+
+def checked_pairs(
+    estimator: Any, X: Any, y: Any, *, reset: bool
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+    """Inputs and targets, a number for each row."""
+    refuse_what_is_no_table(X)
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: give "
+            "a target for each row of X. For the density of X alone take KernelExponentialFamily."
+        )
+    X, y = validate_data(
+        estimator, X, y, dtype=np.float64, y_numeric=True, multi_output=False, reset=reset
+    )
+    return X, column_or_1d(y).astype(np.float64)
+
+
+def refuse_degenerate(
+    X: Float[np.ndarray, "n d"],
+    y: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, " n"],
+    bounds: tuple[float, float],
+    names: list[str] | None,
+) -> None:
+    """Raise where there is nothing to learn, and warn where a density is not what is asked for."""
+    X, y = X[weights > 0], y[weights > 0]
+    if len(y) < _FEWEST_ROWS:
+        raise ValueError(
+            f"ConditionalKernelExponentialFamily needs at least {_FEWEST_ROWS} rows, since some "
+            f"are held out; got n_samples = {len(y)}. Give more rows."
+        )
+    if np.ptp(y) == 0:
+        raise DegenerateTableError(
+            f"y must vary; got {y[0]:g} in all {len(y)} rows. A constant has no density."
+        )
+    constant = np.flatnonzero(np.ptp(X, axis=0) == 0)
+    if len(constant) == X.shape[1]:
+        raise DegenerateTableError(
+            "X must vary; all rows are equal, so that y cannot depend on them. For the density of "
+            "y alone take KernelExponentialFamily().fit(y.reshape(-1, 1))."
+        )
+    if len(constant):
+        listed = ", ".join(repr(names[j]) if names else str(j) for j in constant[:5])
+        warnings.warn(
+            f"Columns of X that are constant tell nothing about y and are not used: {listed}.",
+            DegenerateTableWarning,
+            stacklevel=4,
+        )
+    outside = (y < bounds[0]) | (y > bounds[1])
+    if outside.any():
+        raise ValueError(
+            f"y must lie within bounds={bounds}; got {int(outside.sum())} of {len(y)} values "
+            f"outside, such as {y[outside][0]:g}. Give wider bounds, or drop these rows."
+        )
+    _warn_of_lattice(y)
+
+
+def _warn_of_lattice(y: Float[np.ndarray, " n"]) -> None:
+    count = len(np.unique(y))
+    if len(y) >= _FEWEST_FOR_LATTICE and count < _LATTICE_SHARE * len(y):
+        warnings.warn(
+            f"y has only {count} distinct values in {len(y)} rows. A density between the points "
+            "of a lattice is a choice, not a measurement: read probabilities of cells off cdf, as "
+            "cdf(X, y + half) − cdf(X, y − half), or take a classifier for a few grades.",
+            DegenerateTableWarning,
+            stacklevel=5,
+        )
+
+
+def checked_bounds(value: Any) -> tuple[float, float]:
+    """The smallest and largest target; infinite for None."""
+    if value is None:
+        return -np.inf, np.inf
+    try:
+        low, high = value
+    except (TypeError, ValueError):
+        low, high = np.nan, np.nan
+    low = -np.inf if low is None else as_number(low)
+    high = np.inf if high is None else as_number(high)
+    if not low < high:
+        swapped = f" Did you mean ({high:g}, {low:g})?" if high < low else ""
+        raise ValueError(
+            "bounds must be None or a pair (low, high) with low < high, where None stands for no "
+            f"bound; got {shown(value)}.{swapped}"
+        )
+    return float(low), float(high)

@@ -1,0 +1,89 @@
+"""Functions ψ(x) of the inputs that a tilt of p(y | x) varies with.
+
+    ψ(x) = (1, x_1, …, x_d, k(x, P) W)          k = ⅓ Σ_t g(|x − x′|²_{tℓ}),   t = 1, 2, 4
+
+Kernel sections at points, whitened by the eigenvectors of k(P, P), so that |A|² is the norm of the
+tilt in the space of the product kernel k(r, r′) k(x, x′) (Arbel and Gretton 2018). The sum over
+wider kernels lets the penalty prefer what changes slowly. The functions with the largest
+eigenvalues are kept. Far outside the data k vanishes, inputs are held at the edge of the data, and
+the tilt is what the constant and the plane say.
+
+| symbol | name         | shape  |
+|--------|--------------|--------|
+| P      | points       | (p, d) |
+| W      | whitening    | (p, q) |
+| ℓ      | length_scale | (d,)   |
+|        | low, high    | (d,), the box of the points |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import eigh
+
+from kexpfam.base.covariance import Covariance, Kind
+
+__all__ = ["InputFunctions", "input_functions"]
+
+_WIDER = (1.0, 2.0, 4.0)
+# Of the largest eigenvalue; smaller ones are rounding.
+_LEAST_EIGENVALUE = 1e-10
+
+
+class InputFunctions(NamedTuple):
+    """ψ, for standardised inputs."""
+
+    kind: Kind
+    length_scale: Float[np.ndarray, " d"]
+    points: Float[np.ndarray, "p d"]
+    whitening: Float[np.ndarray, "p q"]
+    low: Float[np.ndarray, " d"]
+    high: Float[np.ndarray, " d"]
+
+    @property
+    def n_functions(self) -> int:
+        """How many there are."""
+        return 1 + len(self.length_scale) + self.whitening.shape[1]
+
+    def __call__(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
+        sections = _sections(self.kind, self.length_scale, rows, self.points)
+        held = np.clip(rows, self.low, self.high)
+        return np.concatenate([np.ones((len(rows), 1)), held, sections @ self.whitening], axis=1)
+
+
+def input_functions(
+    kind: Kind,
+    length_scale: Float[np.ndarray, " d"],
+    points: Float[np.ndarray, "p d"],
+    n_functions: int,
+) -> InputFunctions:
+    """Up to so many whitened sections at the points, beside the constant and the inputs."""
+    gram = _sections(kind, length_scale, points, points)
+    values, vectors = eigh((gram + gram.T) / 2)
+    kept = values > _LEAST_EIGENVALUE * values[-1]
+    values, vectors = values[kept][::-1][:n_functions], vectors[:, kept][:, ::-1][:, :n_functions]
+    # The sign of an eigenvector is arbitrary; the same rows shall give the same functions.
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    return InputFunctions(
+        kind,
+        length_scale,
+        points,
+        vectors * signs / np.sqrt(values),
+        points.min(axis=0),
+        points.max(axis=0),
+    )
+
+
+def _sections(
+    kind: Kind,
+    length_scale: Float[np.ndarray, " d"],
+    rows: Float[np.ndarray, "n d"],
+    points: Float[np.ndarray, "p d"],
+) -> Float[np.ndarray, "n p"]:
+    kernels = (Covariance(kind, wider * length_scale, 1.0, 0.0, 0.0) for wider in _WIDER)
+    return sum((kernel.smooth_between(rows, points) for kernel in kernels), np.zeros(())) / len(
+        _WIDER
+    )

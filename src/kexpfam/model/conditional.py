@@ -1,0 +1,162 @@
+"""The density of one target given inputs, normalised by quadrature.
+
+    log p(y | x) = f(r, x) + log q(r) − log s(x) + log t'(y) − log Z(x)
+    r = (t(y) − μ(x)) / s(x)          s(x)² = factor² (v(x) + σ²)
+    f(r, x) = b(r)ᵀAᵀψ(x)             Z(x) = ∫ q(r) exp f(r, x) dr
+
+The location's own variance v grows outside the data, and the scale with it; ψ ends there at its
+constant and plane. What comes from the same nodes (cdf, quantiles, moments) is in
+`kexpfam.model.slices`.
+
+| symbol | name         | shape   |
+|--------|--------------|---------|
+| t      | response     |         |
+| μ, v   | location     |         |
+| ψ      | functions    | (m,)    |
+| A      | coefficients | (m, k)  |
+|        | bounds       | the smallest and largest target; infinite where there is none |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base.bell import bell_gradient
+from kexpfam.base.location import Location
+from kexpfam.data.response import Response
+from kexpfam.data.standardize import Standardizer
+from kexpfam.features.inputs import InputFunctions
+from kexpfam.features.residual import residual_functions
+from kexpfam.model.slices import Slices, normalized_slices
+from kexpfam.model.summaries import highest_density, mean_and_deviation, mode
+
+__all__ = ["ConditionalDensity"]
+
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class ConditionalDensity:
+    """p(y | x) in the units of the data: a bell around a location, and perhaps a tilt of it."""
+
+    standardizer: Standardizer
+    response: Response
+    location: Location
+    factor: float
+    functions: InputFunctions
+    coefficients: Float[np.ndarray, "m k"]
+    bounds: tuple[float, float]
+
+    @property
+    def has_tilt(self) -> bool:
+        """Whether it is more than its base density."""
+        return bool(self.coefficients.any())
+
+    def untilted(self) -> ConditionalDensity:
+        """The base density alone."""
+        return replace(self, coefficients=np.zeros_like(self.coefficients))
+
+    def location_and_scale(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """μ and s, in the coordinate of t."""
+        mean, variance = self.location.predict(self.standardizer.forward(rows))
+        return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
+
+    def slices(self, rows: Float[np.ndarray, "n d"]) -> Slices:
+        """The normalised densities over y at rows, on nodes."""
+        mean, scale = self.location_and_scale(rows)
+        if self.has_tilt:
+            slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
+        else:
+            slopes = np.zeros((len(rows), self.coefficients.shape[1]))
+        return normalized_slices(self.response, mean, scale, slopes, self.bounds)
+
+    def blocks(self, rows: Float[np.ndarray, "n d"]) -> Iterator[tuple[Slices, slice]]:
+        """The slices of one block of rows after the other, and which rows they are."""
+        for first in range(0, len(rows), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            yield self.slices(rows[part]), part
+
+    def log_density(
+        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """log p(y | x); −∞ outside the bounds."""
+        return self.log_density_and_error(rows, y)[0]
+
+    def log_density_and_error(
+        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p(y | x), and an estimate of the quadrature's error in it."""
+        pairs = (
+            np.stack([slices.log_density(y[part]), slices.errors], axis=1)
+            for slices, part in self.blocks(rows)
+        )
+        both = _joined(pairs, (2,))
+        return both[:, 0], both[:, 1]
+
+    def derivatives(
+        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """∂_y log p and ∂²_y log p; NaN outside the bounds, where there is no density."""
+        mean, scale = self.location_and_scale(rows)
+        slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
+        residuals = (self.response.forward(y) - mean) / scale
+        first, second = bell_gradient(residuals)
+        first = first + (slopes * residual_functions(residuals, 1)).sum(axis=1)
+        second = second + (slopes * residual_functions(residuals, 2)).sum(axis=1)
+        # By the chain rule through r(y), whose slope is t'(y)/s.
+        slope = np.exp(self.response.log_slope(y)) / scale
+        bend, bend_slope = self.response.log_slope_derivatives(y)
+        gradient = first * slope + bend
+        laplacian = second * slope**2 + first * slope * bend + bend_slope
+        outside = (y < self.bounds[0]) | (y > self.bounds[1])
+        return np.where(outside, np.nan, gradient), np.where(outside, np.nan, laplacian)
+
+    def quantiles(
+        self, rows: Float[np.ndarray, "n d"], levels: Float[np.ndarray, "n m"]
+    ) -> Float[np.ndarray, "n m"]:
+        """Targets with so much mass below, levels for each row."""
+        found = (slices.quantiles(levels[part]) for slices, part in self.blocks(rows))
+        return _joined(found, levels.shape[1:])
+
+    def cdf(
+        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """The mass below a target for each row."""
+        found = (slices.cdf(y[part, None])[:, 0] for slices, part in self.blocks(rows))
+        return _joined(found, ())
+
+    def mean_and_deviation(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """E y and its standard deviation at each row."""
+        pairs = (np.stack(mean_and_deviation(slices), axis=1) for slices, _ in self.blocks(rows))
+        both = _joined(pairs, (2,))
+        return both[:, 0], both[:, 1]
+
+    def mode(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """The likeliest target at each row."""
+        return _joined((mode(slices) for slices, _ in self.blocks(rows)), ())
+
+    def highest_density(
+        self, rows: Float[np.ndarray, "n d"], coverage: float
+    ) -> Float[np.ndarray, "n k 2"]:
+        """The shortest intervals with the given mass; NaN where a row has fewer than others."""
+        parts = [highest_density(slices, coverage) for slices, _ in self.blocks(rows)]
+        most = max((part.shape[1] for part in parts), default=1)
+        padded = (
+            np.pad(part, ((0, 0), (0, most - part.shape[1]), (0, 0)), constant_values=np.nan)
+            for part in parts
+        )
+        return _joined(padded, (most, 2))
+
+
+def _joined(
+    parts: Iterator[Float[np.ndarray, "..."]], shape: tuple[int, ...]
+) -> Float[np.ndarray, "..."]:
+    return np.concatenate([np.zeros((0, *shape)), *parts])

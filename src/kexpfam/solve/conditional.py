@@ -1,0 +1,139 @@
+"""The tilt of p(y | x): in closed form, or the likeliest one.
+
+In closed form A = −(H + λI)⁻¹h with the sums of `kexpfam.moments.conditional`. The likeliest tilt
+minimises
+
+    ℓ(A) = Σ_i w_i (log Z_i − b(r_i)ᵀAᵀψ(x_i)) + ½λ|A|²
+    Z_i = Σ_q m_iq exp(b(n_q)ᵀAᵀψ(x_i))
+
+with nodes n_q and the base density's masses m_iq, so that Z_i is the integral of the tilted base
+density (see `kexpfam.model.conditional`). ℓ is smooth and convex; its derivative
+
+    ∂ℓ/∂A = Σ_i w_i ψ(x_i) (E_i b − b(r_i))ᵀ + λA
+
+is the difference of what the model expects of b and what the rows show. Minimised by L-BFGS over
+a path of penalties from strong to weak, each starting where the last one ended, in coordinates
+divided by the roots of the curvature's diagonal.
+
+| symbol | name         | shape  |
+|--------|--------------|--------|
+| A      | coefficients | (m, k) |
+| ψ(x_i) | inputs       | (n, m) |
+| b(r_i) | shown        | (n, k) |
+| b(n_q) | at_nodes     | (q, k) |
+| log m  | log_masses   | (n, q) or (1, q) |
+| w      | weights      | (n,), of sum one |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.optimize import minimize
+
+from kexpfam.features import QuadraticSystem
+from kexpfam.moments.conditional import ConditionalSums
+from kexpfam.solve.ridge import minimizer
+
+__all__ = ["TiltProblem", "closed_form_path", "likeliest_path"]
+
+
+class TiltProblem(NamedTuple):
+    """All that ℓ depends on but A."""
+
+    inputs: Float[np.ndarray, "n m"]
+    shown: Float[np.ndarray, "n k"]
+    at_nodes: Float[np.ndarray, "q k"]
+    log_masses: Float[np.ndarray, "one q"]
+    weights: Float[np.ndarray, " n"]
+
+    def where(self, chosen: Bool[np.ndarray, " n"]) -> TiltProblem:
+        """The problem of some of the rows."""
+        masses = self.log_masses if len(self.log_masses) == 1 else self.log_masses[chosen]
+        weights = self.weights[chosen] / self.weights[chosen].sum()
+        return TiltProblem(self.inputs[chosen], self.shown[chosen], self.at_nodes, masses, weights)
+
+    def gains(self, coefficients: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " n"]:
+        """What the tilt adds to each row's log density."""
+        slopes = self.inputs @ coefficients
+        log_normalizers, _ = self._normalized(slopes)
+        return (slopes * self.shown).sum(axis=1) - log_normalizers
+
+    def _normalized(
+        self, slopes: Float[np.ndarray, "n k"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n q"]]:
+        """log Z, and the nodes' shares of it."""
+        logs = slopes @ self.at_nodes.T
+        logs += self.log_masses
+        top = logs.max(axis=1)
+        logs -= top[:, None]
+        shares = np.exp(logs, out=logs)
+        totals = shares.sum(axis=1)
+        shares /= totals[:, None]
+        # Without bounds, masses sum to one; with bounds, to what the base density has inside.
+        inside = np.exp(self.log_masses).sum(axis=1)
+        return top + np.log(totals) - np.log(inside), shares
+
+    def loss(
+        self, coefficients: Float[np.ndarray, "m k"]
+    ) -> tuple[float, Float[np.ndarray, "m k"]]:
+        """ℓ without its penalty, and its derivative."""
+        slopes = self.inputs @ coefficients
+        log_normalizers, shares = self._normalized(slopes)
+        value = self.weights @ (log_normalizers - (slopes * self.shown).sum(axis=1))
+        surprise = (shares @ self.at_nodes - self.shown) * self.weights[:, None]
+        return float(value), self.inputs.T @ surprise
+
+    def curvature(self) -> Float[np.ndarray, "m k"]:
+        """About the diagonal of the second derivative at A = 0."""
+        masses = np.exp(self.log_masses).mean(axis=0)
+        masses /= masses.sum()
+        mean = masses @ self.at_nodes
+        variances = masses @ (self.at_nodes - mean) ** 2
+        return np.outer(self.weights @ self.inputs**2, variances)
+
+
+def likeliest_path(
+    problem: TiltProblem,
+    penalties: Sequence[float],
+    n_steps: int,
+    start: Float[np.ndarray, "m k"] | None = None,
+) -> Iterator[Float[np.ndarray, "m k"]]:
+    """A for one penalty after the other, from the strongest."""
+    shape = problem.inputs.shape[1], problem.shown.shape[1]
+    coefficients = np.zeros(shape) if start is None else start
+    curvature = problem.curvature()
+    for penalty in penalties:
+        units = 1 / np.sqrt(curvature + penalty)
+
+        def loss(
+            flat: Float[np.ndarray, " mk"],
+            units: Float[np.ndarray, "m k"] = units,
+            penalty: float = penalty,
+        ) -> tuple[float, Float[np.ndarray, " mk"]]:
+            inner = units * flat.reshape(shape)
+            value, derivative = problem.loss(inner)
+            value += 0.5 * penalty * float((inner**2).sum())
+            return value, (units * (derivative + penalty * inner)).ravel()
+
+        found = minimize(
+            loss,
+            (coefficients / units).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": n_steps, "maxcor": 10, "gtol": 1e-5, "ftol": 1e-7},
+        )
+        coefficients = units * found.x.reshape(shape)
+        yield coefficients
+
+
+def closed_form_path(
+    sums: ConditionalSums, penalties: Sequence[float]
+) -> Iterator[Float[np.ndarray, "m k"]]:
+    """A for one penalty after the other, by one linear system each."""
+    system = QuadraticSystem(*sums.system())  # type: ignore[arg-type]
+    for penalty in penalties:
+        yield minimizer(system, penalty).reshape(sums.linear.shape)
