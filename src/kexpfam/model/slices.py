@@ -3,8 +3,8 @@
 Without bounds, nodes are equally spaced over r = ±8, where the trapezoid rule converges faster
 than any power of the step for smooth functions that end flat; beyond, f is constant and the tails
 are the base density's, in closed form. With bounds, every row has nodes of its own between them,
-and Simpson's weights. The difference from the rule with half of the nodes is the error estimate; rows
-where it is too large get twice as many nodes, and again.
+and Simpson's weights. The difference from the rule with half of the nodes is the error estimate;
+rows where it is too large get twice as many nodes, and again.
 
     log Z = log (Σ_q w_q q(n_q) exp f(n_q) + tails)
 
