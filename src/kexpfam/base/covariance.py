@@ -52,14 +52,17 @@ class Covariance(NamedTuple):
         self, one: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]
     ) -> Float[np.ndarray, "n m"]:
         """k at all pairs."""
-        plane = self.plane / one.shape[1] * (one @ other.T)
-        return self.smooth * self.smooth_between(one, other) + 1.0 + plane
+        values = self.smooth_between(one, other)
+        values *= self.smooth
+        values += one @ (self.plane / one.shape[1] * other.T)
+        values += 1.0
+        return values
 
     def smooth_between(
         self, one: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]
     ) -> Float[np.ndarray, "n m"]:
         """g at all pairs: the smooth part alone, with unit variance."""
-        return _profile(self.kind, _squares(one, other, self.length_scale))[0]
+        return _values(self.kind, _squares(one, other, self.length_scale))
 
     def prior_variance(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """k(x, x)."""
@@ -72,8 +75,10 @@ def _squares(
     length_scale: Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, "n m"]:
     one, other = one / length_scale, other / length_scale
-    squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1) - 2 * one @ other.T
-    return np.maximum(squares, 0.0)
+    squares = one @ (-2.0 * other.T)
+    squares += (one**2).sum(axis=1)[:, None]
+    squares += (other**2).sum(axis=1)
+    return np.maximum(squares, 0.0, out=squares)
 
 
 def _profile(
@@ -81,12 +86,29 @@ def _profile(
 ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
     """g of squared distances, and −2g'."""
     if kind == "rbf":
-        profile = np.exp(-squares / 2)
+        profile = _values(kind, squares)
         return profile, profile
     roots = np.sqrt(5 * squares)
-    decay = np.exp(-roots)
-    slope = (5 / 3) * (1 + roots) * decay
-    return (1 + roots + roots**2 / 3) * decay, slope
+    slope = np.exp(-roots)
+    roots += 1.0
+    slope *= roots
+    slope *= 5 / 3
+    return _values(kind, squares), slope
+
+
+def _values(kind: Kind, squares: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+    """g, in the place of the squared distances: memory is what takes the time here."""
+    if kind == "rbf":
+        squares *= -0.5
+        return np.exp(squares, out=squares)
+    squares *= 5.0
+    roots = np.sqrt(squares)
+    squares *= 1 / 3
+    squares += roots
+    squares += 1.0
+    np.negative(roots, out=roots)
+    squares *= np.exp(roots, out=roots)
+    return squares
 
 
 def evidence(
@@ -101,25 +123,31 @@ def evidence(
     n_rows, n_columns = rows.shape
     profile, slope = _profile(kind, _squares(rows, rows, found.length_scale))
     plane = found.plane / n_columns * (rows @ rows.T)
-    matrix = found.smooth * profile + 1.0 + plane
+    matrix = found.smooth * profile
+    matrix += plane
+    matrix += 1.0
     matrix[np.diag_indices(n_rows)] += found.noise * relative
-    factor, failed = lapack.dpotrf(matrix.T, lower=True)
+    factor, failed = lapack.dpotrf(matrix.T, lower=True, overwrite_a=True)
     if failed:
         return -np.inf, np.zeros(len(logs))
-    inverse, _ = lapack.dpotri(factor, lower=True)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    coefficients = inverse @ targets
-    value = -0.5 * targets @ coefficients - np.log(np.diag(factor)).sum()
-    weights = np.outer(coefficients, coefficients) - inverse
-    pulls = found.smooth * weights * slope
+    log_roots = np.log(np.diag(factor)).sum()
+    inverse, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
+    # LAPACK leaves the other triangle as it was: zeros.
+    weights = -(inverse + inverse.T)
+    weights[np.diag_indices(n_rows)] /= 2
+    coefficients = -(weights @ targets)
+    value = -0.5 * targets @ coefficients - log_roots
+    weights += np.outer(coefficients, coefficients)
+    pulls = found.smooth * weights
+    pulls *= slope
     scaled = rows / found.length_scale
     lengths = pulls.sum(axis=1) @ scaled**2 - ((pulls @ scaled) * scaled).sum(axis=0)
     derivative = np.concatenate(
         [
             lengths,
             [
-                0.5 * found.smooth * (weights * profile).sum(),
-                0.5 * (weights * plane).sum(),
+                0.5 * found.smooth * np.vdot(weights, profile),
+                0.5 * np.vdot(weights, plane),
                 0.5 * found.noise * np.diag(weights) @ relative,
             ],
         ]

@@ -83,7 +83,8 @@ def _sections(
     rows: Float[np.ndarray, "n d"],
     points: Float[np.ndarray, "p d"],
 ) -> Float[np.ndarray, "n p"]:
-    kernels = (Covariance(kind, wider * length_scale, 1.0, 0.0, 0.0) for wider in _WIDER)
-    return sum((kernel.smooth_between(rows, points) for kernel in kernels), np.zeros(())) / len(
-        _WIDER
-    )
+    sections = np.zeros((len(rows), len(points)))
+    for wider in _WIDER:
+        kernel = Covariance(kind, wider * length_scale, 1.0, 0.0, 0.0)
+        sections += kernel.smooth_between(rows, points)
+    return sections / len(_WIDER)

@@ -11,7 +11,7 @@ rows → units, copies merged, in the order of their keys
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -38,16 +38,18 @@ __all__ = ["ConditionalFit", "ConditionalSettings", "fit_conditional"]
 
 # Rows that choices are made on; those that length-scales are then tuned on; and up to how many the
 # location is exact (beyond that its cost would grow with the cube), else the number of its points.
-_CHOICE_ROWS, _TUNING_ROWS, _EXACT_ROWS, _POINTS = 512, 1000, 2000, 1024
-_CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS = 40, 12, 12
+_CHOICE_ROWS, _TUNING_ROWS, _EXACT_ROWS, _POINTS = 320, 1000, 2000, 1024
+_CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS = 40, 12, 25
 # Functions of the inputs, points that they sit at, and rows that the tilt is fitted to.
 _FUNCTIONS, _TILT_ROWS = {"likelihood": 200, "closed_form": 40}, 20_000
 _FOLDS, _FEWEST_ROWS_TO_TILT = 4, 40
 # With more rows than this a single fold is enough to choose and to judge by.
 _ONE_FOLD_ROWS = 5000
-_PENALTIES = tuple(0.3 * 3.0**-k for k in range(10))
+_PENALTIES = tuple(0.3 * 3.0**-k for k in range(14))
 # Steps of L-BFGS for each penalty; noise on the residual in the closed form.
 _STEPS, _NOISE_SCALE = 25, 0.2
+# A path is left when so many penalties in a row were no better than the best.
+_PATIENCE = 2
 # Held-out rows of a single fold take turns: one part chooses the penalty that judges the others.
 _TURNS = 4
 
@@ -127,6 +129,10 @@ class _Ground(NamedTuple):
             self.settings.bounds,
         )
 
+    @property
+    def no_tilt(self) -> Float[np.ndarray, "m k"]:
+        return np.zeros((self.functions.n_functions, N_RESIDUAL_FUNCTIONS))
+
     def tilts(
         self, rows: _Rows, residuals: _Residuals, penalties: Sequence[float]
     ) -> Iterator[Float[np.ndarray, "m k"]]:
@@ -173,14 +179,13 @@ def fit_conditional(
         covariance.kind, covariance.length_scale, points, _n_functions(settings)
     )
     ground = _Ground(standardizer, response, covariance, factor, functions, settings)
-    nothing = np.zeros((functions.n_functions, N_RESIDUAL_FUNCTIONS))
 
     judged = None
     if len(rows.y) >= _FEWEST_ROWS_TO_TILT:
         judged = _judged_on_folds(rows.where(slice(0, _TILT_ROWS)), ground, progress)
     tilted = judged is not None and (not settings.gate or _gain(judged)[0] > _gain(judged)[1])
     if not tilted or judged is None:
-        density = ground.density(everything.location, nothing)
+        density = ground.density(everything.location, ground.no_tilt)
         penalty = np.inf
     else:
         some = slice(0, _TILT_ROWS)
@@ -304,14 +309,16 @@ def _judged_on_folds(rows: _Rows, ground: _Ground, progress: Progress) -> _Judge
     one = len(rows.y) > _ONE_FOLD_ROWS
     held_out = [0] if one else sorted(set(folds.tolist()))
     turns = np.arange(len(rows.y)) % _TURNS if one else folds
-    parts = []
-    for fold in progress.track(held_out, "folds"):
-        parts.append(_judged_fold(rows, folds == fold, ground))
     judging = np.concatenate([np.flatnonzero(folds == fold) for fold in held_out])
-    length = min(part.shape[1] for part in parts)
-    logs = np.concatenate([part[:, :length] for part in parts])
     weights, turns = rows.weights[judging], turns[judging]
-    tilted, base = logs[:, 1:], logs[:, 0]
+    # Folds go along the path side by side, until two penalties in a row were no better.
+    logs: list[Float[np.ndarray, " n"]] = []
+    paths = [_fold_path(rows, folds == fold, ground) for fold in held_out]
+    for parts in zip(*paths, strict=True):
+        logs.append(np.concatenate(parts))
+        if len(logs) > 1 + _PATIENCE and _stale([weights @ one for one in logs[1:]]):
+            break
+    tilted, base = np.stack(logs[1:], axis=1), logs[0]
     chosen = np.zeros(len(judging), int)
     for turn in np.unique(turns):
         others = turns != turn
@@ -322,24 +329,25 @@ def _judged_on_folds(rows: _Rows, ground: _Ground, progress: Progress) -> _Judge
     return _Judged(_PENALTIES[best], picked, base, weights)
 
 
+def _stale(means: list[float]) -> bool:
+    return int(np.argmax(means)) < len(means) - _PATIENCE
+
+
 def _best(logs: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> int:
     return int((weights @ logs).argmax())
 
 
-def _judged_fold(
+def _fold_path(
     rows: _Rows, held: Bool[np.ndarray, " n"], ground: _Ground
-) -> Float[np.ndarray, "n p"]:
-    """Log densities of held-out rows: the base density's, and one for each penalty."""
+) -> Iterator[Float[np.ndarray, " n"]]:
+    """Log densities of held-out rows: the base density's, then one for each penalty."""
     others, judges = rows.where(~held), rows.where(held)
     left = _residuals(others, ground.covariance, ground.response, ground.settings.bounds)
-    residuals = left.rescaled(ground.factor)
     X = ground.standardizer.backward(judges.inputs)
-    nothing = np.zeros((ground.functions.n_functions, N_RESIDUAL_FUNCTIONS))
-    density = ground.density(residuals.location, nothing)
-    logs = [density.log_density(X, judges.y)]
-    for coefficients in ground.tilts(others, residuals, _PENALTIES):
-        logs.append(ground.density(residuals.location, coefficients).log_density(X, judges.y))
-    return np.stack(logs, axis=1)
+    density = ground.density(left.location, ground.no_tilt)
+    yield density.log_density(X, judges.y)
+    for coefficients in ground.tilts(others, left.rescaled(ground.factor), _PENALTIES):
+        yield replace(density, coefficients=coefficients).log_density(X, judges.y)
 
 
 def _gain(judged: _Judged) -> tuple[float, float]:
