@@ -55,7 +55,7 @@ class Response(NamedTuple):
     def inverse(self, t: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         """y(t)."""
         bent = self.sign * t * self.scale + self.shift
-        held = np.clip(bent, 0.0, self._power(np.asarray(self.top)))
+        held = np.clip(bent, 0.0, self._power(np.array([self.top])))
         if self.power == 0:
             inner = np.expm1(held)
         else:

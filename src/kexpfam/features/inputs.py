@@ -1,12 +1,13 @@
 """Functions ψ(x) of the inputs that a tilt of p(y | x) varies with.
 
-    ψ(x) = (1, x_1, …, x_d, k(x, P) W)          k = ⅓ Σ_t g(|x − x′|²_{tℓ}),   t = 1, 2, 4
+    ψ(x) = (n(x) (1, x_1, …, x_d), k(x, P) W)   k = ⅓ Σ_t g(|x − x′|²_{tℓ}),   t = 1, 2, 4
 
 Kernel sections at points, whitened by the eigenvectors of k(P, P), so that |A|² is the norm of the
 tilt in the space of the product kernel k(r, r′) k(x, x′) (Arbel and Gretton 2018). The sum over
 wider kernels lets the penalty prefer what changes slowly. The functions with the largest
-eigenvalues are kept. Far outside the data k vanishes, inputs are held at the edge of the data, and
-the tilt is what the constant and the plane say.
+eigenvalues are kept. Nearness n(x) = min(1, 3 max_p k(x, p)) is one where there are rows and zero
+far outside, where all of ψ and with it the tilt vanishes: nothing is known about shapes there. On
+the way, inputs are held at the edge of the data.
 
 | symbol | name         | shape  |
 |--------|--------------|--------|
@@ -50,8 +51,9 @@ class InputFunctions(NamedTuple):
 
     def __call__(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
         sections = _sections(self.kind, self.length_scale, rows, self.points)
+        near = np.minimum(len(_WIDER) * sections.max(axis=1, keepdims=True), 1.0)
         held = np.clip(rows, self.low, self.high)
-        return np.concatenate([np.ones((len(rows), 1)), held, sections @ self.whitening], axis=1)
+        return np.concatenate([near, near * held, sections @ self.whitening], axis=1)
 
 
 def input_functions(

@@ -8,7 +8,8 @@ rows where it is too large get twice as many nodes, and again.
 
     log Z = log (Σ_q w_q q(n_q) exp f(n_q) + tails)
 
-Between nodes the density is taken to be linear in r, so that the cdf is piecewise quadratic and its
+For the cdf the mass of a cell is that of the cubic through its four nearest nodes; within a cell
+the density is taken to be linear in r with this mass, so that the cdf is piecewise quadratic and its
 inverse is exact.
 
 | symbol | name      | shape                        |
@@ -22,6 +23,7 @@ inverse is exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -35,6 +37,7 @@ __all__ = ["N_NODES", "Slices", "node_masses", "normalized_slices"]
 N_NODES = 161
 # Errors in nats that ask for more nodes, and how many there are at most.
 _TOLERANCE, _MOST_NODES = 1e-6, 2561
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -81,27 +84,32 @@ class Slices:
         """p(y | x) at the nodes, whose targets are y."""
         return np.exp(self.logs + self.response.log_slope(y)) / self.scale[:, None]
 
-    def cumulative(self) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n q"]]:
-        """The cdf at the nodes, and the densities per r that it belongs to."""
+    def cumulative(
+        self,
+    ) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n c"], Float[np.ndarray, "n c"]]:
+        """The cdf at the nodes, and densities per r at the start and the end of each cell."""
         densities = np.exp(self.logs)
-        steps = np.diff(self.nodes, axis=1)
-        cells = (densities[:, 1:] + densities[:, :-1]) / 2 * steps
+        start, end = densities[:, :-1], densities[:, 1:]
+        straight = (start + end) / 2
+        cells = straight.copy()
+        cells[:, 1:-1] += (straight[:, 1:-1] * 2 - densities[:, :-3] - densities[:, 3:]) / 24
+        cells = np.maximum(cells, 0.0) * np.diff(self.nodes, axis=1)
         inner = np.maximum(1 - self.below - self.above, 0.0)
-        total = cells.sum(axis=1)
-        share = np.where(total > 0, inner / np.where(total > 0, total, 1.0), 0.0)[:, None]
+        cells *= (inner / np.maximum(cells.sum(axis=1), _TINY))[:, None]
         sums = np.concatenate([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)], axis=1)
-        return self.below[:, None] + share * sums, share * densities
+        share = cells / np.maximum(straight * np.diff(self.nodes, axis=1), _TINY)
+        return self.below[:, None] + sums, share * start, share * end
 
     def cdf(self, y: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """The mass below targets."""
         residuals = self.residuals(y)
-        sums, densities = self.cumulative()
+        sums, starts, ends = self.cumulative()
         nodes = np.broadcast_to(self.nodes, sums.shape)
         first, last = nodes[:, :1], nodes[:, -1:]
         step = (last - first) / (nodes.shape[1] - 1)
         cell = np.clip(((residuals - first) / step).astype(int), 0, nodes.shape[1] - 2)
         along = np.clip(residuals - np.take_along_axis(nodes, cell, 1), 0.0, step)
-        start, end = (np.take_along_axis(densities, cell + j, 1) for j in (0, 1))
+        start, end = (np.take_along_axis(one, cell, 1) for one in (starts, ends))
         mass = np.take_along_axis(sums, cell, 1) + along * (
             start + (end - start) * along / (2 * step)
         )
@@ -125,7 +133,7 @@ class Slices:
 
     def quantiles(self, levels: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """Targets with so much mass below."""
-        sums, densities = self.cumulative()
+        sums, starts, ends = self.cumulative()
         nodes = np.broadcast_to(self.nodes, sums.shape)
         step = ((nodes[:, -1] - nodes[:, 0]) / (nodes.shape[1] - 1))[:, None]
         # Rows one above the other, so that one search serves all.
@@ -133,10 +141,10 @@ class Slices:
         places = np.searchsorted((sums + offsets).ravel(), (levels + offsets).ravel(), "right")
         cell = places.reshape(levels.shape) - np.arange(len(sums))[:, None] * sums.shape[1] - 1
         cell = np.clip(cell, 0, nodes.shape[1] - 2)
-        start, end = (np.take_along_axis(densities, cell + j, 1) for j in (0, 1))
+        start, end = (np.take_along_axis(one, cell, 1) for one in (starts, ends))
         wanted = np.maximum(levels - np.take_along_axis(sums, cell, 1), 0.0)
         root = np.sqrt(np.maximum(start**2 + 2 * (end - start) * wanted / step, 0.0))
-        along = 2 * wanted / np.maximum(start + root, 1e-300)
+        along = 2 * wanted / np.maximum(start + root, _TINY)
         found = np.take_along_axis(nodes, cell, 1) + np.clip(along, 0.0, step)
         lower = levels < self.below[:, None]
         upper = levels > 1 - self.above[:, None]
@@ -157,7 +165,7 @@ class Slices:
         mass: Float[np.ndarray, " n"],
     ) -> Float[np.ndarray, "n m"]:
         base = bell_cdf(end)[:, None]
-        share = np.clip(levels / np.maximum(mass, 1e-300)[:, None], 0.0, 1.0)
+        share = np.clip(levels / np.maximum(mass, _TINY)[:, None], 0.0, 1.0)
         return bell_quantile(base + share * (bell_cdf(edge) - base))
 
 
@@ -167,38 +175,68 @@ def normalized_slices(
     scale: Float[np.ndarray, " n"],
     slopes: Float[np.ndarray, "n k"],
     bounds: tuple[float, float],
-    n_nodes: int = N_NODES,
 ) -> Slices:
-    """Densities at rows, with as many nodes as the error estimate asks for."""
-    bounded = bool(np.isfinite(bounds).any())
-    ends = [
-        (response.forward(np.asarray(bound)) - mean) / scale
+    """Densities at rows; normalised with as many nodes as each row's error estimate asks for."""
+    low, high = (
+        (response.forward(np.array([bound])) - mean) / scale
         if np.isfinite(bound)
         else np.full(len(mean), bound)
         for bound in bounds
-    ]
-    low, high = ends
-    nodes = _nodes(low, high, n_nodes) if bounded else np.linspace(-REACH, REACH, n_nodes)[None]
-    logs = bell_log_density(nodes) + _tilt(slopes, nodes)
-    tails = [
-        np.maximum(bell_cdf(edge) - bell_cdf(end), 0.0)
-        for edge, end in ((nodes[:, 0], low), (-nodes[:, -1], -high))
-    ]
-    with np.errstate(divide="ignore"):
-        tail_logs = [
-            np.log(tail) + _tilt(slopes, nodes[:, [place]])[:, 0]
-            for tail, place in zip(tails, (0, -1), strict=True)
-        ]
-    fine = _log_total(logs, nodes, tail_logs, bounded)
-    coarse = _log_total(logs[:, ::2], nodes[:, ::2], tail_logs, bounded)
-    errors = np.abs(fine - coarse)
-    if (errors > _TOLERANCE).any() and 2 * n_nodes - 1 <= _MOST_NODES:
-        return normalized_slices(response, mean, scale, slopes, bounds, 2 * n_nodes - 1)
-    below, above = (np.exp(tail - fine) for tail in tail_logs)
+    )
+    rule = _integrated(slopes, low, high, N_NODES)
+    totals, errors, n_nodes = rule.log_totals, rule.errors, N_NODES
+    poor = np.flatnonzero(errors > _TOLERANCE)
+    while len(poor) and 2 * n_nodes - 1 <= _MOST_NODES:
+        n_nodes = 2 * n_nodes - 1
+        finer = _integrated(slopes[poor], low[poor], high[poor], n_nodes)
+        totals[poor], errors[poor] = finer.log_totals, finer.errors
+        poor = poor[finer.errors > _TOLERANCE]
     return Slices(
-        response, mean, scale, slopes, low, high, nodes, logs - fine[:, None], below, above,
-        fine, errors,
-    )  # fmt: skip
+        response=response,
+        mean=mean,
+        scale=scale,
+        slopes=slopes,
+        low=low,
+        high=high,
+        nodes=rule.nodes,
+        logs=rule.logs - totals[:, None],
+        below=np.exp(rule.below - totals),
+        above=np.exp(rule.above - totals),
+        log_normalizers=totals,
+        errors=errors,
+    )
+
+
+class _Rule(NamedTuple):
+    """Logs of the unnormalised densities at nodes, of the tails' masses and of the integrals."""
+
+    nodes: Float[np.ndarray, "m q"]
+    logs: Float[np.ndarray, "n q"]
+    below: Float[np.ndarray, " n"]
+    above: Float[np.ndarray, " n"]
+    log_totals: Float[np.ndarray, " n"]
+    errors: Float[np.ndarray, " n"]
+
+
+def _integrated(
+    slopes: Float[np.ndarray, "n k"],
+    low: Float[np.ndarray, " n"],
+    high: Float[np.ndarray, " n"],
+    n_nodes: int,
+) -> _Rule:
+    """The integrals with so many nodes, and their differences from those with half of them."""
+    bounded = bool(np.isfinite(low).any() or np.isfinite(high).any())
+    nodes = _nodes(low, high, n_nodes) if bounded else np.linspace(-REACH, REACH, n_nodes)[None]
+    tilt = _tilt(slopes, nodes)
+    logs = bell_log_density(nodes) + tilt
+    with np.errstate(divide="ignore"):
+        below, above = (
+            np.log(np.maximum(bell_cdf(edge) - bell_cdf(end), 0.0)) + tilt[:, place]
+            for edge, end, place in ((nodes[:, 0], low, 0), (-nodes[:, -1], -high, -1))
+        )
+    fine = _log_total(logs, nodes, (below, above), bounded)
+    coarse = _log_total(logs[:, ::2], nodes[:, ::2], (below, above), bounded)
+    return _Rule(nodes, logs, below, above, fine, np.abs(fine - coarse))
 
 
 def _nodes(
@@ -223,7 +261,7 @@ def _tilt(
 def _log_total(
     logs: Float[np.ndarray, "n q"],
     nodes: Float[np.ndarray, "m q"],
-    tail_logs: list[Float[np.ndarray, " n"]],
+    tail_logs: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
     bounded: bool,
 ) -> Float[np.ndarray, " n"]:
     """log of the integral over the nodes and the tails."""
@@ -255,7 +293,7 @@ def node_masses(
     nodes = np.linspace(-REACH, REACH, N_NODES if bounded else N_NODES // 2 + 1)
     step = nodes[1] - nodes[0]
     masses = np.exp(bell_log_density(nodes)) * step
-    masses[[0, -1]] = masses[[0, -1]] / 2 + bell_cdf(np.array(-REACH))
+    masses[[0, -1]] = masses[[0, -1]] / 2 + bell_cdf(np.array([-REACH]))
     if not bounded:
         return nodes, np.log(masses)[None]
     covered = np.minimum(high[:, None], nodes + step / 2) - np.maximum(

@@ -31,7 +31,7 @@ def mean_and_deviation(
     slices: Slices,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """E y and the standard deviation of y."""
-    sums, _ = slices.cumulative()
+    sums, _, _ = slices.cumulative()
     cells = np.diff(sums, axis=1)
     # A node has half of the cells on its sides.
     masses = np.zeros_like(sums)

@@ -44,12 +44,12 @@ _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS = 40, 12, 25
 _FUNCTIONS, _TILT_ROWS = {"likelihood": 200, "closed_form": 40}, 20_000
 _FOLDS, _FEWEST_ROWS_TO_TILT = 4, 40
 # With more rows than this a single fold is enough to choose and to judge by.
-_ONE_FOLD_ROWS = 5000
-_PENALTIES = tuple(0.3 * 3.0**-k for k in range(14))
+_ONE_FOLD_ROWS = 3000
+_PENALTIES = tuple(0.3 * 4.0**-k for k in range(11))
 # Steps of L-BFGS for each penalty; noise on the residual in the closed form.
 _STEPS, _NOISE_SCALE = 25, 0.2
-# A path is left when so many penalties in a row were no better than the best.
-_PATIENCE = 2
+# A path is left when so many penalties in a row gained no more than so many nats.
+_PATIENCE, _LEAST_GAIN = 2, 1e-3
 # Held-out rows of a single fold take turns: one part chooses the penalty that judges the others.
 _TURNS = 4
 
@@ -275,7 +275,7 @@ def _residuals(
         location, left_out = fit_points(covariance, points, rows.inputs, targets, noises)
     scale = np.sqrt(left_out.variance + covariance.noise)
     low, high = (
-        (response.forward(np.asarray(bound)) - left_out.mean) / scale
+        (response.forward(np.array([bound])) - left_out.mean) / scale
         if np.isfinite(bound)
         else np.full(len(targets), bound)
         for bound in bounds
@@ -311,12 +311,12 @@ def _judged_on_folds(rows: _Rows, ground: _Ground, progress: Progress) -> _Judge
     turns = np.arange(len(rows.y)) % _TURNS if one else folds
     judging = np.concatenate([np.flatnonzero(folds == fold) for fold in held_out])
     weights, turns = rows.weights[judging], turns[judging]
-    # Folds go along the path side by side, until two penalties in a row were no better.
+    # Folds go along the path side by side.
     logs: list[Float[np.ndarray, " n"]] = []
     paths = [_fold_path(rows, folds == fold, ground) for fold in held_out]
-    for parts in zip(*paths, strict=True):
-        logs.append(np.concatenate(parts))
-        if len(logs) > 1 + _PATIENCE and _stale([weights @ one for one in logs[1:]]):
+    for _ in progress.track(range(1 + len(_PENALTIES)), "penalties"):
+        logs.append(np.concatenate([next(path) for path in paths]))
+        if _settled([float(np.average(one, weights=weights)) for one in logs[1:]]):
             break
     tilted, base = np.stack(logs[1:], axis=1), logs[0]
     chosen = np.zeros(len(judging), int)
@@ -329,8 +329,10 @@ def _judged_on_folds(rows: _Rows, ground: _Ground, progress: Progress) -> _Judge
     return _Judged(_PENALTIES[best], picked, base, weights)
 
 
-def _stale(means: list[float]) -> bool:
-    return int(np.argmax(means)) < len(means) - _PATIENCE
+def _settled(means: list[float]) -> bool:
+    """Whether the last penalties were hardly better than those before."""
+    before, last = means[:-_PATIENCE], means[-_PATIENCE:]
+    return bool(before) and max(last) < max(before) + _LEAST_GAIN
 
 
 def _best(logs: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> int:

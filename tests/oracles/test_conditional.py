@@ -1,0 +1,285 @@
+"""Conditional densities against other formulas, other integrators and known laws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.optimize import approx_fprime
+
+from kexpfam import ConditionalKernelExponentialFamily
+from kexpfam.base.bell import bell_cdf, bell_gradient, bell_log_density, bell_quantile
+from kexpfam.base.covariance import Covariance, evidence, to_logs
+from kexpfam.base.location import fit_exact, fit_points
+from kexpfam.data.response import bent_responses, straight_response
+from kexpfam.features.residual import REACH, residual_functions
+from kexpfam.model.slices import node_masses, normalized_slices
+from kexpfam.moments.conditional import conditional_sums
+from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
+
+COVARIANCES = [
+    Covariance("rbf", np.array([0.8, 1.5]), 1.3, 0.2, 0.05),
+    Covariance("matern", np.array([1.1, 2.0]), 0.7, 0.4, 0.1),
+]
+
+
+@pytest.fixture
+def rows(generator):
+    return generator.standard_normal((30, 2))
+
+
+@pytest.fixture
+def targets(rows, generator):
+    return np.sin(2 * rows[:, 0]) + 0.3 * generator.standard_normal(len(rows))
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES, ids=["rbf", "matern"])
+def test_evidence_and_its_derivative(covariance, rows, targets, generator):
+    relative = generator.uniform(0.5, 2.0, len(rows))
+    logs = to_logs(covariance)
+    value, derivative = evidence(covariance.kind, logs, rows, targets, relative)
+    matrix = covariance.between(rows, rows) + covariance.noise * np.diag(relative)
+    expected = stats.multivariate_normal(np.zeros(len(rows)), matrix).logpdf(targets)
+    assert value == pytest.approx(expected + 0.5 * len(rows) * np.log(2 * np.pi), rel=1e-9)
+    differences = approx_fprime(
+        logs, lambda at: evidence(covariance.kind, at, rows, targets, relative)[0], 1e-6
+    )
+    # Differences of numbers of size 30 with steps of 1e-6 are good to about 1e-5.
+    np.testing.assert_allclose(derivative, differences, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_points", [None, 12])
+@pytest.mark.parametrize("covariance", COVARIANCES, ids=["rbf", "matern"])
+def test_leaving_one_out_is_refitting(covariance, n_points, rows, targets, generator):
+    noises = covariance.noise * generator.uniform(0.5, 2.0, len(rows))
+
+    def fitted(kept):
+        if n_points is None:
+            return fit_exact(covariance, rows[kept], targets[kept], noises[kept])
+        points = rows[:n_points]
+        return fit_points(covariance, points, rows[kept], targets[kept], noises[kept])
+
+    _, left_out = fitted(np.full(len(rows), True))
+    for row in (0, 13, 29):
+        location, _ = fitted(np.arange(len(rows)) != row)
+        mean, variance = location.predict(rows[[row]])
+        assert left_out.mean[row] == pytest.approx(mean[0], abs=1e-6)
+        # Points leave out directions that the rows say nothing about; see `_LEAST_TOLD`.
+        assert left_out.variance[row] == pytest.approx(variance[0], rel=1e-4, abs=1e-5)
+
+
+def test_all_rows_as_points_is_the_exact_location(rows, targets):
+    covariance = COVARIANCES[0]
+    noises = np.full(len(rows), covariance.noise)
+    exact, exact_left_out = fit_exact(covariance, rows, targets, noises)
+    other, left_out = fit_points(covariance, rows, rows, targets, noises)
+    new = np.linspace(-1, 1, 10).reshape(5, 2)
+    np.testing.assert_allclose(other.predict(new)[0], exact.predict(new)[0], atol=1e-5)
+    np.testing.assert_allclose(other.predict(new)[1], exact.predict(new)[1], atol=1e-3)
+    np.testing.assert_allclose(left_out.mean, exact_left_out.mean, atol=1e-5)
+
+
+def test_the_bell_is_a_mixture_of_two_normals():
+    r = np.linspace(-12, 12, 41)
+    expected = np.log(0.98 * stats.norm.pdf(r) + 0.02 * stats.norm(0, 4).pdf(r))
+    np.testing.assert_allclose(bell_log_density(r), expected, rtol=1e-12)
+    first, second = bell_gradient(r)
+    step = 1e-4
+    above, below = bell_log_density(r + step), bell_log_density(r - step)
+    np.testing.assert_allclose(first, (above - below) / (2 * step), atol=1e-6)
+    np.testing.assert_allclose(second, (above - 2 * expected + below) / step**2, atol=1e-5)
+    levels = np.array([1e-6, 0.01, 0.4, 0.5, 0.999])
+    np.testing.assert_allclose(bell_cdf(bell_quantile(levels)), levels, rtol=1e-9)
+
+
+def test_derivatives_of_residual_functions():
+    r = np.linspace(-7.5, 7.5, 31)
+    step = 1e-4
+    above, at, below = (residual_functions(r + move) for move in (step, 0.0, -step))
+    np.testing.assert_allclose(residual_functions(r, 1), (above - below) / (2 * step), atol=1e-6)
+    np.testing.assert_allclose(
+        residual_functions(r, 2), (above - 2 * at + below) / step**2, atol=1e-5
+    )
+
+
+def test_maps_of_the_target_invert_and_have_the_slope_that_they_say(generator):
+    y = generator.gamma(1.0, 2.0, 200)
+    for response in [straight_response(y, np.ones(200)), *bent_responses(y, np.ones(200))]:
+        wide = np.linspace(y.min() - 3.0, y.max() + 5.0, 57)
+        np.testing.assert_allclose(response.inverse(response.forward(wide)), wide, atol=1e-9)
+        step = 1e-6
+        slope = (response.forward(wide + step) - response.forward(wide - step)) / (2 * step)
+        np.testing.assert_allclose(response.log_slope(wide), np.log(slope), atol=1e-4)
+    mirrored = bent_responses(-y, np.ones(200))
+    np.testing.assert_allclose(
+        [one.forward(-y[:5]) for one in mirrored],
+        [-one.forward(y[:5]) for one in bent_responses(y, np.ones(200))],
+    )
+
+
+def slices_at(slopes, bounds=(-np.inf, np.inf)):
+    response = straight_response(np.array([-1.0, 1.0]), np.ones(2))
+    mean, scale = np.array([0.3]), np.array([0.7])
+    return normalized_slices(response, mean, scale, slopes[None], bounds)
+
+
+@pytest.mark.parametrize("bounds", [(-np.inf, np.inf), (0.0, np.inf), (-0.2, 0.9), (7.0, 9.0)])
+def test_quadrature_against_scipy(bounds, generator):
+    slices = slices_at(2 * generator.standard_normal(residual_functions(np.zeros(1)).shape[1]),
+                       bounds)  # fmt: skip
+
+    def density(y):
+        return float(np.exp(slices.log_density(np.array([y]))[0]))
+
+    low, high = max(bounds[0], -40.0), min(bounds[1], 40.0)
+    # Where the functions are cut off at ±8 the density has a kink, which SciPy should know of.
+    kinks = [one for one in (0.3 - 0.7 * REACH, 0.0, 0.3 + 0.7 * REACH) if low < one < high]
+    options = {"points": kinks or None, "limit": 500, "epsabs": 1e-11}
+    total = integrate.quad(density, low, high, **options)[0]
+    assert total == pytest.approx(1.0, abs=2e-6)
+    middle = (max(low, -1.0) + min(high, 2.0)) / 2 if low < 2 else (low + high) / 2
+    inner = [one for one in kinks if one < middle]
+    mass = integrate.quad(density, low, middle, points=inner or None, limit=500)[0]
+    # Cubics through nodes a tenth apart, for bumps half wide with factors of two in the exponent.
+    assert slices.cdf(np.array([[middle]]))[0, 0] == pytest.approx(mass, abs=2e-4)
+    assert slices.errors[0] < 1e-6
+
+
+def test_cdf_and_quantiles_invert_each_other(generator):
+    slices = slices_at(3 * generator.standard_normal(residual_functions(np.zeros(1)).shape[1]))
+    levels = np.array([[1e-5, 0.001, 0.05, 0.3, 0.5, 0.77, 0.95, 0.9999, 1 - 1e-6]])
+    quantiles = slices.quantiles(levels)
+    assert (np.diff(quantiles) > 0).all()
+    np.testing.assert_allclose(slices.cdf(quantiles), levels, atol=1e-9)
+
+
+def make_problem(generator, n_rows=40):
+    nodes, log_masses = node_masses(np.full(n_rows, -np.inf), np.full(n_rows, np.inf))
+    inputs = np.column_stack([np.ones(n_rows), generator.standard_normal((n_rows, 2))])
+    weights = generator.uniform(0.5, 1.5, n_rows)
+    residuals = generator.standard_normal(n_rows) + 0.8 * np.sign(inputs[:, 1])
+    return residuals, TiltProblem(
+        inputs,
+        residual_functions(residuals),
+        residual_functions(nodes),
+        log_masses,
+        weights / weights.sum(),
+    )
+
+
+def test_gradient_of_the_likelihood_against_differences(generator):
+    _, problem = make_problem(generator)
+    shape = 3, problem.shown.shape[1]
+    coefficients = 0.5 * generator.standard_normal(shape)
+    _, derivative = problem.loss(coefficients)
+    differences = approx_fprime(
+        coefficients.ravel(), lambda flat: problem.loss(flat.reshape(shape))[0], 1e-7
+    )
+    np.testing.assert_allclose(derivative.ravel(), differences, atol=1e-6)
+
+
+def test_the_loss_is_minus_the_mean_gain(generator):
+    _, problem = make_problem(generator)
+    coefficients = 0.5 * generator.standard_normal((3, problem.shown.shape[1]))
+    assert problem.loss(coefficients)[0] == pytest.approx(
+        -problem.weights @ problem.gains(coefficients)
+    )
+
+
+def test_the_path_ends_where_the_derivative_vanishes(generator):
+    _, problem = make_problem(generator)
+    *_, coefficients = likeliest_path(problem, [0.1, 0.01], n_steps=500)
+    _, derivative = problem.loss(coefficients)
+    np.testing.assert_allclose(derivative + 0.01 * coefficients, 0.0, atol=1e-4)
+
+
+def test_closed_form_against_brute_force(generator):
+    residuals, problem = make_problem(generator, 25)
+    scale = 0.3
+    sums = conditional_sums(problem.inputs, residuals, problem.weights, scale)
+    # Every expectation over the noise by SciPy, for some entries of H and h.
+    quadratic, linear = sums.system()
+    k = problem.shown.shape[1]
+
+    def mean_over_noise(function):
+        def integrand(noise):
+            return function(residuals + scale * noise) * stats.norm.pdf(noise)
+
+        return problem.weights @ integrate.quad_vec(integrand, -8, 8, epsabs=1e-10)[0]
+
+    for (a, i), (b, j) in [((0, 0), (0, 0)), ((1, 4), (2, 5)), ((2, 9), (2, 1))]:
+        expected = mean_over_noise(
+            lambda r, a=a, b=b, i=i, j=j: (
+                residual_functions(r, 1)[:, i]
+                * residual_functions(r, 1)[:, j]
+                * problem.inputs[:, a]
+                * problem.inputs[:, b]
+            )
+        )
+        # Seven Gauss–Hermite nodes for bumps twice as wide as the noise.
+        assert quadratic[a * k + i, b * k + j] == pytest.approx(expected, abs=1e-4)
+    for a, i in [(0, 0), (1, 8), (2, 3)]:
+        expected = mean_over_noise(
+            lambda r, a=a, i=i: (
+                (
+                    residual_functions(r, 2)[:, i]
+                    + residual_functions(r, 1)[:, i] * bell_gradient(r)[0]
+                )
+                * problem.inputs[:, a]
+            )
+        )
+        assert linear[a * k + i] == pytest.approx(expected, abs=1e-3)
+    (coefficients,) = closed_form_path(sums, [0.1])
+    np.testing.assert_allclose(
+        (quadratic + 0.1 * np.eye(len(linear))) @ coefficients.ravel(), -linear, atol=1e-9
+    )
+    np.testing.assert_allclose(quadratic, quadratic.T)
+
+
+def test_sums_of_parts_are_sums_of_all(generator):
+    residuals, problem = make_problem(generator)
+    parts = [
+        conditional_sums(problem.inputs[part], residuals[part], problem.weights[part], 0.2)
+        for part in (slice(0, 15), slice(15, None))
+    ]
+    everything = conditional_sums(problem.inputs, residuals, problem.weights, 0.2)
+    for one, other in zip(parts[0].added(parts[1]), everything, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_a_gaussian_linear_model_is_found(generator):
+    X = generator.standard_normal((600, 3))
+    slopes = np.array([1.0, -2.0, 0.0])
+    y = 3.0 + X @ slopes + 0.5 * generator.standard_normal(600)
+    model = ConditionalKernelExponentialFamily(random_state=0).fit(X, y)
+    new = generator.standard_normal((400, 3))
+    truth = stats.norm(3.0 + new @ slopes, 0.5)
+    drawn = truth.rvs(random_state=1)
+    # 600 rows leave the mean uncertain by 0.5 √(4/600) = 0.04, and the log density by 0.003; the
+    # two hundredths of odd rows cost another 0.02.
+    assert np.mean(truth.logpdf(drawn) - model.score_samples(new, drawn)) < 0.04
+    assert np.sqrt(np.mean((model.predict(new) - truth.mean()) ** 2)) < 0.1
+    np.testing.assert_allclose(model.predict_std(new), 0.5, rtol=0.2)
+
+
+def two_branches(generator, n_rows):
+    X = generator.uniform(-2, 2, (n_rows, 1))
+    branch = np.where(generator.random(n_rows) < 0.5, 1.0, -1.0)
+    y = branch * (0.5 + X[:, 0] ** 2 / 2) + 0.2 * generator.standard_normal(n_rows)
+    return X, y
+
+
+def test_two_branches_are_known_to_a_tenth_of_a_nat(generator):
+    X, y = two_branches(generator, 4000)
+    model = ConditionalKernelExponentialFamily(n_components=40, random_state=0).fit(X, y)
+    assert model.gain_ > 0.5
+    new, drawn = two_branches(generator, 2000)
+    centre = 0.5 + new[:, 0] ** 2 / 2
+    truth = np.logaddexp(
+        stats.norm(centre, 0.2).logpdf(drawn), stats.norm(-centre, 0.2).logpdf(drawn)
+    ) - np.log(2)
+    assert np.mean(truth - model.score_samples(new, drawn)) < 0.1
+    intervals = model.predict_interval(np.array([[1.5]]), kind="highest_density")
+    assert intervals.shape == (1, 2, 2)
+    (below, above) = intervals[0]
+    assert below[0] < -1.625 < below[1] < above[0] < 1.625 < above[1]
