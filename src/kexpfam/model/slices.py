@@ -9,8 +9,8 @@ rows where it is too large get twice as many nodes, and again.
     log Z = log (Σ_q w_q q(n_q) exp f(n_q) + tails)
 
 For the cdf the mass of a cell is that of the cubic through its four nearest nodes; within a cell
-the density is taken to be linear in r with this mass, so that the cdf is piecewise quadratic and its
-inverse is exact.
+the density is taken to be linear in r with this mass: the cdf is piecewise quadratic, and its
+inverse exact.
 
 | symbol | name      | shape                        |
 |--------|-----------|------------------------------|

@@ -1,0 +1,212 @@
+"""Densities of one target given inputs, beside the methods that people use for them.
+
+    KEXPFAM_DATA=../shared/data python benchmarks/conditional.py
+
+On three tables of the UCI repository in the 20 splits of Hernández-Lobato and Adams (2015), and on
+gas turbine emissions (carbon monoxide and nitrogen oxides given the nine other sensors; five random
+splits into 10 000 training and 5000 test rows). Peers: NGBoost and quantile gradient boosting with
+their default settings, and scikit-learn's Gaussian process with a length-scale for each input on
+the first splits (it takes minutes on each). Every method gets the training rows of a split and
+nothing else.
+
+NLL is the mean negative log density of test rows in the units of the target. CRPS is twice the mean
+quantile loss over ten levels, 0.05, 0.15, …, 0.95. Coverage and width are those of the interval
+between the 5 % and 95 % quantiles. Figures are means over splits, with standard errors. The results
+file is written after every split; what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from measure import RESULTS, machine
+
+LEVELS = np.arange(0.05, 1.0, 0.1)
+INTERVAL = 0, len(LEVELS) - 1
+REGRESSION = ("yacht", "energy", "concrete")
+TURBINE = {"carbon monoxide": 9, "nitrogen oxides": 10}
+PEER_SPLITS = {"Gaussian process": 3}
+
+
+class Data(NamedTuple):
+    """Training and test rows of a split."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+class Prediction(NamedTuple):
+    """Log densities of test targets, if any, and quantiles at the levels."""
+
+    logs: np.ndarray | None
+    quantiles: np.ndarray
+
+
+def splits(table: str) -> Iterator[Data]:
+    folder = Path(os.environ["KEXPFAM_DATA"])
+    if table in REGRESSION:
+        with np.load(folder / "regression" / f"{table}.npz") as arrays:
+            X, y, tests = arrays["X"], arrays["y"], arrays["test"]
+        for test in tests:
+            yield Data(X[~test], y[~test], X[test], y[test])
+        return
+    rows = np.loadtxt(folder / "gas_turbine" / "gas_turbine.csv", delimiter=",", skiprows=1)
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(rows))
+        train, test = rows[order[:10_000]], rows[order[10_000:15_000]]
+        column = TURBINE[table]
+        yield Data(train[:, :9], train[:, column], test[:, :9], test[:, column])
+
+
+def ours(data: Data, solution: str) -> Callable[[], Prediction]:
+    from kexpfam import ConditionalKernelExponentialFamily
+
+    model = ConditionalKernelExponentialFamily(solution=solution, random_state=0)
+    model.fit(data.X, data.y)
+    return lambda: Prediction(
+        model.score_samples(data.X_test, data.y_test), model.predict_quantiles(data.X_test, LEVELS)
+    )
+
+
+def likelihood(data: Data) -> Callable[[], Prediction]:
+    return ours(data, "likelihood")
+
+
+def closed_form(data: Data) -> Callable[[], Prediction]:
+    return ours(data, "closed_form")
+
+
+def ngboost(data: Data) -> Callable[[], Prediction]:
+    from ngboost import NGBRegressor
+
+    model = NGBRegressor(verbose=False, random_state=0).fit(data.X, data.y)
+
+    def predict() -> Prediction:
+        found = model.pred_dist(data.X_test)
+        normal = stats.norm(found.params["loc"][:, None], found.params["scale"][:, None])
+        return Prediction(normal.logpdf(data.y_test[:, None])[:, 0], normal.ppf(LEVELS))
+
+    return predict
+
+
+def gaussian_process(data: Data) -> Callable[[], Prediction]:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    center, scale = data.X.mean(axis=0), data.X.std(axis=0)
+    kernel = ConstantKernel() * RBF(np.ones(data.X.shape[1])) + WhiteKernel()
+    model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+    model.fit((data.X - center) / scale, data.y)
+
+    def predict() -> Prediction:
+        mean, deviation = model.predict((data.X_test - center) / scale, return_std=True)
+        normal = stats.norm(mean[:, None], deviation[:, None])
+        return Prediction(normal.logpdf(data.y_test[:, None])[:, 0], normal.ppf(LEVELS))
+
+    return predict
+
+
+def quantile_boosting(data: Data) -> Callable[[], Prediction]:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    models = [
+        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=0).fit(
+            data.X, data.y
+        )
+        for level in LEVELS
+    ]
+    return lambda: Prediction(
+        None, np.sort(np.stack([model.predict(data.X_test) for model in models], axis=1), axis=1)
+    )
+
+
+METHODS = {
+    "kexpfam": likelihood,
+    "NGBoost": ngboost,
+    "quantile boosting": quantile_boosting,
+    "kexpfam, closed form": closed_form,
+    "Gaussian process": gaussian_process,
+}
+
+
+def measured(method: Callable[[Data], Callable[[], Prediction]], data: Data) -> dict[str, float]:
+    start = time.perf_counter()
+    predict = method(data)
+    fitted = time.perf_counter()
+    logs, quantiles = predict()
+    ended = time.perf_counter()
+    above = data.y_test[:, None] - quantiles
+    losses = np.maximum(LEVELS * above, (LEVELS - 1) * above)
+    low, high = (quantiles[:, place] for place in INTERVAL)
+    figures = {
+        "crps": float(2 * losses.mean()),
+        "coverage": float(np.mean((low <= data.y_test) & (data.y_test <= high))),
+        "width": float(np.mean(high - low)),
+        "fit_seconds": fitted - start,
+        "milliseconds_a_row": 1000 * (ended - fitted) / len(data.y_test),
+    }
+    return figures if logs is None else {"nll": float(-logs.mean()), **figures}
+
+
+def page(record: dict[str, Any]) -> str:
+    lines = ["# Conditional densities", "", (__doc__ or "").split("\n\n", 2)[2].strip(), ""]
+    for table, methods in record["tables"].items():
+        lines += [
+            f"## {table}",
+            "",
+            "| method | splits | NLL | CRPS | coverage of 90 % | width | fit, s | ms a row |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|",
+        ]
+        for method, runs in methods.items():
+            cells = [method, str(len(runs))]
+            for name in ("nll", "crps", "coverage", "width", "fit_seconds", "milliseconds_a_row"):
+                values = [run[name] for run in runs if name in run]
+                cells.append(shown(values, name in ("nll", "crps")))
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def shown(values: list[float], with_error: bool) -> str:
+    if not values:
+        return "–"
+    mean = f"{np.mean(values):.3g}"
+    if with_error and len(values) > 1:
+        return f"{np.mean(values):.3f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.3f}"
+    return mean
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    path = RESULTS / "conditional.json"
+    record = json.loads(path.read_text("utf-8")) if path.exists() else {"tables": {}}
+    record = {"command": "python benchmarks/conditional.py", "machine": machine(), **record}
+    wanted = sys.argv[1:] or [*REGRESSION, *TURBINE]
+    for name, method in METHODS.items():
+        for table in wanted:
+            runs = record["tables"].setdefault(table, {}).setdefault(name, [])
+            for number, data in enumerate(splits(table)):
+                if number < len(runs) or number >= PEER_SPLITS.get(name, 1000):
+                    continue
+                if name == "Gaussian process" and len(data.y) > 5000:
+                    continue
+                runs.append(measured(method, data))
+                print(table, name, number, runs[-1], flush=True)
+                path.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+                (RESULTS / "conditional.md").write_text(page(record), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""What held-out rows say of a conditional density: its scale, its penalty, and whether to tilt.
+
+For every fold, length-scales, location and tilt are fitted to the other rows. Residuals of the
+fold's rows then know nothing of themselves, and give the factor of the scale: the likeliest one,
+or the one with which nine tenths of them lie inside the 90 % interval if that is larger (with the
+correction for few rows of split conformal prediction: Lei et al. 2018). Penalties are walked from
+strong to weak; the best is taken. What a tilt is worth is judged by log densities of held-out rows
+under the density with and without it, each with the penalty that rows of *other* folds chose, so
+that no row judges what it has chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import minimize_scalar
+
+from kexpfam.base.bell import bell_log_density, bell_quantile
+from kexpfam.base.covariance import Covariance, Kind
+from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
+from kexpfam.data.pairs import Pairs
+from kexpfam.data.response import Response
+from kexpfam.data.sketch import number_folds
+from kexpfam.data.standardize import Standardizer
+from kexpfam.features.inputs import InputFunctions
+from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
+from kexpfam.model.conditional import ConditionalDensity
+from kexpfam.model.health import nothing_compared
+from kexpfam.model.slices import node_masses
+from kexpfam.moments.conditional import conditional_sums
+from kexpfam.progress import Progress
+from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
+from kexpfam.tuning.evidence import retuned
+from kexpfam.tuning.gate import mean_and_error
+
+__all__ = [
+    "PENALTIES",
+    "ConditionalSettings",
+    "Fold",
+    "Ground",
+    "Judged",
+    "Residuals",
+    "held_out_folds",
+    "judge",
+    "left_out_residuals",
+    "likeliest_factor",
+    "scale_factor",
+]
+
+# Up to so many rows the location is exact (beyond that its cost would grow with the cube); else it
+# has so many points.
+_EXACT_ROWS, _POINTS = 2000, 1024
+# With more rows than this a single fold is enough to choose and to judge by. Its rows take turns:
+# one part chooses the penalty that judges the others.
+_FOLDS, _ONE_FOLD_ROWS, _TURNS = 4, 3000, 4
+PENALTIES = tuple(0.3 * 4.0**-k for k in range(11))
+# Steps of L-BFGS for each penalty; noise on the residual in the closed form.
+_STEPS, _NOISE_SCALE = 25, 0.2
+# A path is left when so many penalties in a row gained no more than so many nats.
+_PATIENCE, _LEAST_GAIN = 2, 1e-3
+_COVERAGE = 0.9
+
+
+@dataclass(frozen=True)
+class ConditionalSettings:
+    """What users choose, checked."""
+
+    n_components: int | Literal["auto"]
+    solution: Literal["likelihood", "closed_form"]
+    kernel: Kind | Literal["auto"]
+    bounds: tuple[float, float]
+    gate: bool
+
+
+class Residuals(NamedTuple):
+    """A location and what it leaves of the rows that it was fitted to, each left out."""
+
+    location: Location
+    values: Float[np.ndarray, " n"]
+    low: Float[np.ndarray, " n"]
+    high: Float[np.ndarray, " n"]
+
+    def rescaled(self, factor: float) -> Residuals:
+        """In units of a scale that is larger by the factor."""
+        return Residuals(self.location, *(one / factor for one in self[1:]))
+
+    def where(self, chosen: slice) -> Residuals:
+        """Those of some of the rows."""
+        return Residuals(self.location, *(one[chosen] for one in self[1:]))
+
+
+class Ground(NamedTuple):
+    """What the tilt stands on."""
+
+    standardizer: Standardizer
+    response: Response
+    factor: float
+    functions: InputFunctions
+    settings: ConditionalSettings
+
+    def density(
+        self, location: Location, coefficients: Float[np.ndarray, "m k"]
+    ) -> ConditionalDensity:
+        """The density with a location and a tilt."""
+        return ConditionalDensity(
+            self.standardizer,
+            self.response,
+            location,
+            self.factor,
+            self.functions,
+            coefficients,
+            self.settings.bounds,
+        )
+
+    @property
+    def no_tilt(self) -> Float[np.ndarray, "m k"]:
+        """Coefficients of the base density alone."""
+        return np.zeros((self.functions.n_functions, N_RESIDUAL_FUNCTIONS))
+
+    def tilts(
+        self, rows: Pairs, residuals: Residuals, penalties: Sequence[float]
+    ) -> Iterator[Float[np.ndarray, "m k"]]:
+        """Coefficients for one penalty after the other, from the strongest."""
+        inputs, values = self.functions(rows.inputs), residuals.values
+        if self.settings.solution == "closed_form":
+            sums = conditional_sums(inputs, values, rows.weights, _NOISE_SCALE)
+            return closed_form_path(sums, penalties)
+        nodes, log_masses = node_masses(residuals.low, residuals.high)
+        problem = TiltProblem(
+            inputs,
+            residual_functions(values),
+            residual_functions(nodes),
+            log_masses,
+            rows.weights / rows.weights.sum(),
+        )
+        return likeliest_path(problem, penalties, _STEPS)
+
+
+class Fold(NamedTuple):
+    """Rows that are held out, and what was fitted to the others."""
+
+    places: Int[np.ndarray, " j"]
+    others: Pairs
+    judges: Pairs
+    left: Residuals
+
+
+class Judged(NamedTuple):
+    """Log densities of held-out rows, with and without a tilt."""
+
+    penalty: float
+    tilted: Float[np.ndarray, " n"]
+    base: Float[np.ndarray, " n"]
+    weights: Float[np.ndarray, " n"]
+
+    def gain(self) -> tuple[float, float]:
+        """What the tilt gains per row, and its standard error."""
+        return mean_and_error(self.tilted - self.base, self.weights)
+
+    @property
+    def wins(self) -> bool:
+        """Whether the tilt is better beyond doubt, as `Comparison` says of all models."""
+        gain, error = self.gain()
+        return nothing_compared()._replace(gain=gain, gain_error=error).wins
+
+
+def left_out_residuals(
+    rows: Pairs,
+    covariance: Covariance,
+    response: Response,
+    bounds: tuple[float, float],
+) -> Residuals:
+    """The location of rows, and their residuals out of sample, in units of the scale."""
+    targets, noises = response.forward(rows.y), covariance.noise * rows.relative
+    left_out: LeftOut
+    if len(rows.y) <= _EXACT_ROWS:
+        location, left_out = fit_exact(covariance, rows.inputs, targets, noises)
+    else:
+        points = rows.inputs[:_POINTS]
+        location, left_out = fit_points(covariance, points, rows.inputs, targets, noises)
+    scale = np.sqrt(left_out.variance + covariance.noise)
+    low, high = (
+        (response.forward(np.array([bound])) - left_out.mean) / scale
+        if np.isfinite(bound)
+        else np.full(len(targets), bound)
+        for bound in bounds
+    )
+    return Residuals(location, (targets - left_out.mean) / scale, low, high)
+
+
+def held_out_folds(
+    rows: Pairs,
+    covariance: Covariance,
+    response: Response,
+    bounds: tuple[float, float],
+    progress: Progress,
+) -> list[Fold]:
+    """Every fold, or one where rows are many."""
+    numbers = number_folds(rows.keys, _FOLDS).numbers(rows.keys)
+    held_out = [0] if len(rows.y) > _ONE_FOLD_ROWS else sorted(set(numbers.tolist()))
+    folds = []
+    for number in progress.track(held_out, "folds"):
+        held = numbers == number
+        others = rows.where(~held)
+        fitted = retuned(covariance, response, others)
+        left = left_out_residuals(others, fitted, response, bounds)
+        folds.append(Fold(np.flatnonzero(held), others, rows.where(held), left))
+    return folds
+
+
+def scale_factor(folds: list[Fold], response: Response) -> float:
+    """The factor of the scale that held-out rows ask for."""
+    residuals, weights = [], []
+    for fold in folds:
+        mean, variance = fold.left.location.predict(fold.judges.inputs)
+        noise = fold.left.location.covariance.noise
+        residuals.append((response.forward(fold.judges.y) - mean) / np.sqrt(variance + noise))
+        weights.append(fold.judges.weights)
+    return likeliest_factor(np.concatenate(residuals), np.concatenate(weights))
+
+
+def likeliest_factor(residuals: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:
+    """The likeliest factor, or that with which the interval covers if it is larger."""
+
+    def loss(log_factor: float) -> float:
+        logs = bell_log_density(residuals * np.exp(-log_factor))
+        return log_factor - float(np.average(logs, weights=weights))
+
+    likeliest = float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
+    order = np.argsort(np.abs(residuals))
+    reached = np.cumsum(weights[order]) / weights.sum()
+    wanted = _COVERAGE * (1 + 1 / len(order))
+    place = min(int(np.searchsorted(reached, wanted)), len(order) - 1)
+    end = float(bell_quantile(np.array([(1 + _COVERAGE) / 2]))[0])
+    return max(likeliest, float(np.abs(residuals[order[place]])) / end)
+
+
+def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
+    """The penalty that held-out rows prefer, and its worth to rows that did not choose it."""
+    places = np.concatenate([fold.places for fold in folds])
+    weights = np.concatenate([fold.judges.weights for fold in folds])
+    if len(folds) > 1:
+        turns = np.repeat(np.arange(len(folds)), [len(fold.places) for fold in folds])
+    else:
+        turns = places % _TURNS
+    logs: list[Float[np.ndarray, " n"]] = []
+    # Folds go along the path side by side.
+    paths = [_path(fold, ground) for fold in folds]
+    for _ in progress.track(range(1 + len(PENALTIES)), "penalties"):
+        logs.append(np.concatenate([next(path) for path in paths]))
+        if _settled([float(np.average(one, weights=weights)) for one in logs[1:]]):
+            break
+    tilted = np.stack(logs[1:], axis=1)
+    chosen = np.zeros(len(turns), int)
+    for turn in np.unique(turns):
+        others = turns != turn
+        if others.any():
+            chosen[~others] = _best(tilted[others], weights[others])
+    picked = np.take_along_axis(tilted, chosen[:, None], 1)[:, 0]
+    return Judged(PENALTIES[_best(tilted, weights)], picked, logs[0], weights)
+
+
+def _settled(means: list[float]) -> bool:
+    """Whether the last penalties were hardly better than those before."""
+    before, last = means[:-_PATIENCE], means[-_PATIENCE:]
+    return bool(before) and max(last) < max(before) + _LEAST_GAIN
+
+
+def _best(logs: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> int:
+    return int((weights @ logs).argmax())
+
+
+def _path(fold: Fold, ground: Ground) -> Iterator[Float[np.ndarray, " n"]]:
+    """Log densities of the fold's rows: the base density's, then one for each penalty."""
+    X = ground.standardizer.backward(fold.judges.inputs)
+    density = ground.density(fold.left.location, ground.no_tilt)
+    yield density.log_density(X, fold.judges.y)
+    for coefficients in ground.tilts(fold.others, fold.left.rescaled(ground.factor), PENALTIES):
+        yield replace(density, coefficients=coefficients).log_density(X, fold.judges.y)
