@@ -41,8 +41,8 @@ __all__ = ["LeftOut", "Location", "fit_exact", "fit_points"]
 # Added to the unit scale of k(P, P), so that its Cholesky factor exists.
 _JITTER = 1e-8
 # Directions that the rows have told less about than this share of the prior are left out of R. What
-# they explain where the rows are is of the order of the noise times the square of it, per row.
-_LEAST_TOLD = 1e-2
+# they explain at a row is of the order of the noise times the square of it, divided by the rows.
+_LEAST_TOLD = 0.1
 # Rows at a time: few enough that a block of kernel values stays in the processor's cache.
 _BLOCK = 256
 

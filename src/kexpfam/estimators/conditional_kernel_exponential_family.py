@@ -87,7 +87,7 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    Up to 2000 rows the location is exact; beyond that it uses 1024 points (Nyström), and its cost
+    Up to 1200 rows the location is exact; beyond that it uses 1024 points (Nyström), and its cost
     is linear in the rows. The tilt is fitted to at most 20 000 rows. A file written by `save` holds
     the points, which are inputs of training rows.
 

@@ -53,7 +53,7 @@ __all__ = [
 
 # Up to so many rows the location is exact (beyond that its cost would grow with the cube); else it
 # has so many points.
-_EXACT_ROWS, _POINTS = 2000, 1024
+_EXACT_ROWS, _POINTS = 1200, 1024
 # With more rows than this a single fold is enough to choose and to judge by. Its rows take turns:
 # one part chooses the penalty that judges the others.
 _FOLDS, _ONE_FOLD_ROWS, _TURNS = 4, 3000, 4
