@@ -30,7 +30,13 @@ def loaded(path: str, terminal: Terminal) -> Any:
         )
     with terminal.working("loading"):
         ready()
-        return kexpfam.load(path)
+        model = kexpfam.load(path)
+    if isinstance(model, kexpfam.ConditionalKernelExponentialFamily):
+        raise ValueError(
+            f"{path} holds the density of a target given inputs, and this command takes densities "
+            "of whole rows. Read it in Python: kexpfam.load(path).predict_interval(X)."
+        )
+    return model
 
 
 def column_names(model: Any) -> list[str]:
