@@ -97,8 +97,9 @@ def fit_points(
     rows: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, " n"],
     noises: Float[np.ndarray, " n"],
+    n_left_out: int | None = None,
 ) -> tuple[Location, LeftOut]:
-    """With fewer points than rows, from sums over the rows."""
+    """With fewer points than rows, from sums over the rows; some of them are left out in turn."""
     gram = covariance.between(points, points)
     gram[np.diag_indices_from(gram)] += _JITTER * (covariance.smooth + 1.0)
     factor = cholesky(gram, lower=True)
@@ -117,7 +118,9 @@ def fit_points(
     kept = shares > _LEAST_TOLD
     root = np.ascontiguousarray(whitening[:, kept] * np.sqrt(shares[kept]))
     location = Location(covariance, points, coefficients, root)
-    return location, _left_out(location, whitening, told, rows, targets, noises)
+    some = slice(0, n_left_out)
+    left_out = _left_out(location, whitening, told, rows[some], targets[some], noises[some])
+    return location, left_out
 
 
 def _left_out(

@@ -62,15 +62,15 @@ def fit_conditional(
     """Fit p(y | x) to rows."""
     standardizer, rows = make_pairs(X, y, weights, seed)
     covariance, response = choose_by_evidence(rows, settings.kernel, progress)
-    residuals = left_out_residuals(rows, covariance, response, settings.bounds)
-    some = slice(0, _TILT_ROWS)
+    residuals = left_out_residuals(rows, covariance, response, settings.bounds, _TILT_ROWS)
+    some = rows.where(slice(0, _TILT_ROWS))
     folds = []
     if len(rows.y) >= _FEWEST_ROWS_TO_TILT:
-        folds = held_out_folds(rows.where(some), covariance, response, settings.bounds, progress)
+        folds = held_out_folds(some, covariance, response, settings.bounds, progress)
     if folds:
         factor = scale_factor(folds, response)
     else:
-        factor = likeliest_factor(residuals.values, rows.weights)
+        factor = likeliest_factor(residuals.values, some.weights)
     count = settings.n_components
     if count == "auto":
         count = _FUNCTIONS[settings.solution]
@@ -83,8 +83,7 @@ def fit_conditional(
     if judged is not None and (not settings.gate or judged.wins):
         penalty = judged.penalty
         path = [one for one in PENALTIES if one >= penalty]
-        seen = residuals.rescaled(factor).where(some)
-        *_, coefficients = ground.tilts(rows.where(some), seen, path)
+        *_, coefficients = ground.tilts(some, residuals.rescaled(factor), path)
         density = ground.density(residuals.location, coefficients)
     comparison = _compared(judged, density, rows, seed)
     return ConditionalFit(density, float(penalty), Health(density.has_tilt, comparison))

@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 
 from kexpfam.base.bell import bell_log_density, bell_quantile
 from kexpfam.base.covariance import Covariance, Kind
-from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
+from kexpfam.base.location import Location, fit_exact, fit_points
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response
 from kexpfam.data.sketch import number_folds
@@ -87,10 +87,6 @@ class Residuals(NamedTuple):
     def rescaled(self, factor: float) -> Residuals:
         """In units of a scale that is larger by the factor."""
         return Residuals(self.location, *(one / factor for one in self[1:]))
-
-    def where(self, chosen: slice) -> Residuals:
-        """Those of some of the rows."""
-        return Residuals(self.location, *(one[chosen] for one in self[1:]))
 
 
 class Ground(NamedTuple):
@@ -173,23 +169,26 @@ def left_out_residuals(
     covariance: Covariance,
     response: Response,
     bounds: tuple[float, float],
+    n_left_out: int,
 ) -> Residuals:
-    """The location of rows, and their residuals out of sample, in units of the scale."""
+    """The location of all rows, and residuals of the first, each predicted by the others."""
     targets, noises = response.forward(rows.y), covariance.noise * rows.relative
-    left_out: LeftOut
     if len(rows.y) <= _EXACT_ROWS:
         location, left_out = fit_exact(covariance, rows.inputs, targets, noises)
     else:
         points = rows.inputs[:_POINTS]
-        location, left_out = fit_points(covariance, points, rows.inputs, targets, noises)
-    scale = np.sqrt(left_out.variance + covariance.noise)
+        location, left_out = fit_points(
+            covariance, points, rows.inputs, targets, noises, n_left_out
+        )
+    mean, variance = (one[:n_left_out] for one in left_out)
+    scale = np.sqrt(variance + covariance.noise)
     low, high = (
-        (response.forward(np.array([bound])) - left_out.mean) / scale
+        (response.forward(np.array([bound])) - mean) / scale
         if np.isfinite(bound)
-        else np.full(len(targets), bound)
+        else np.full(len(mean), bound)
         for bound in bounds
     )
-    return Residuals(location, (targets - left_out.mean) / scale, low, high)
+    return Residuals(location, (targets[:n_left_out] - mean) / scale, low, high)
 
 
 def held_out_folds(
@@ -207,7 +206,7 @@ def held_out_folds(
         held = numbers == number
         others = rows.where(~held)
         fitted = retuned(covariance, response, others)
-        left = left_out_residuals(others, fitted, response, bounds)
+        left = left_out_residuals(others, fitted, response, bounds, len(others.y))
         folds.append(Fold(np.flatnonzero(held), others, rows.where(held), left))
     return folds
 
