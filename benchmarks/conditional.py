@@ -1,6 +1,6 @@
 """Densities of one target given inputs, beside the methods that people use for them.
 
-    KEXPFAM_DATA=../shared/data python benchmarks/conditional.py
+    python benchmarks/conditional.py            (KEXPFAM_DATA names the folder of the tables)
 
 On three tables of the UCI repository in the 20 splits of Hernández-Lobato and Adams (2015), and on
 gas turbine emissions (carbon monoxide and nitrogen oxides given the nine other sensors; five random
