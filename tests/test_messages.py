@@ -458,7 +458,12 @@ FUNCTIONS = [
 ]
 METHODS = [
     method
-    for kind in (KernelExponentialFamily, KernelDiffusion, FourierFeatureMap)
+    for kind in (
+        kexpfam.ConditionalKernelExponentialFamily,
+        KernelExponentialFamily,
+        KernelDiffusion,
+        FourierFeatureMap,
+    )
     for name, method in inspect.getmembers(kind, inspect.isroutine)
     if not name.startswith("_") and method.__module__.startswith("kexpfam")
 ]
