@@ -396,7 +396,7 @@ def test_a_ridge_on_features_learns_a_wave():
 
 
 def test_a_scaler_before_the_model_changes_units_alone(rows):
-    """The model standardises inside: scaled rows give the same density up to the volume."""
+    """The model standardizes inside: scaled rows give the same density up to the volume."""
     alone = given().fit(rows)
     pipeline = make_pipeline(StandardScaler(), given()).fit(rows)
     expected = alone.score_samples(rows) + np.log(rows.std(axis=0)).sum()

@@ -113,7 +113,7 @@ def run(folder, environment):
             code = json.loads(server.stdout.readline())
             out, err = ((folder / name).read_text() for name in ("out", "err"))
             assert "Traceback" not in err
-            assert "\x1b" not in err  # no colours or bars where there is no terminal
+            assert "\x1b" not in err  # no colors or bars where there is no terminal
             return SimpleNamespace(code=code, out=out, err=err)
 
         yield run
@@ -162,7 +162,7 @@ def test_a_diffusion_is_fitted_by_default_and_described(run, folder):
     assert record["settings"] == {
         **{"n_components": 16, "n_levels": 4, "random_state": 5, "tolerance": 1e-3},
         "gate": True,
-        **{"features": "auto", "marginals": "auto", "noise_range": "auto"},
+        **{"basis": "auto", "marginals": "auto", "noise_range": "auto"},
     }
     assert len(record["fitted"]["noise_scales"]) == 4
     assert record["versions"]["written_by"] == f"kexpfam {kexpfam.__version__}"
@@ -307,7 +307,7 @@ def test_a_full_disk_is_named_after_the_librarys_own_warnings(run):
     done = run("fit", "shifted.csv", "-o", "/dev/full", *FAMILY)
     assert done.code == 1
     warned, refused = done.err.splitlines()
-    assert warned.startswith("Warning: The normalising constant is unreliable")
+    assert warned.startswith("Warning: The normalizing constant is unreliable")
     assert refused == "Error: Cannot write /dev/full: No space left on device."
 
 

@@ -17,7 +17,7 @@ from kexpfam.features.interactions import InteractionFeatures
 SMALL = {
     "n_components": 16,
     "n_levels": 3,
-    "features": InteractionFeatures(),
+    "basis": InteractionFeatures(),
     "marginals": None,
     "random_state": 0,
 }
@@ -98,7 +98,7 @@ def test_the_users_jax_setting_is_left_alone(fitted, two_clusters):
         ({"n_components": 0}, "n_components must be 'auto' or a whole number ≥ 1"),
         ({"n_levels": 1.5}, "n_levels"),
         ({"tolerance": 0.0}, "tolerance must be a positive number"),
-        ({"features": "dense"}, "features must be 'auto'"),
+        ({"basis": "dense"}, "basis must be 'auto'"),
         ({"noise_range": "wide"}, "noise_range must be 'auto' or two numbers"),
     ],
 )

@@ -32,8 +32,14 @@ _HOMES = {
         "NystromFeatures",
         "RationalQuadratic",
     ),
-    "moments": ("MonteCarloNoise", "TaylorNoise"),
-    "noise": ("CharacteristicNoise", "GaussianNoise", "LaplaceNoise", "UniformNoise"),
+    "noise": (
+        "CharacteristicNoise",
+        "GaussianNoise",
+        "LaplaceNoise",
+        "MonteCarloNoise",
+        "TaylorNoise",
+        "UniformNoise",
+    ),
     "normalizer": ("ImportanceNormalizer", "QuadratureNormalizer"),
     "precision": ("keep_compilations",),
     "tuning": ("Hyperparameters", "Tuning"),
@@ -136,12 +142,6 @@ if TYPE_CHECKING:
     from kexpfam.features import (
         RationalQuadratic as RationalQuadratic,
     )
-    from kexpfam.moments import (
-        MonteCarloNoise as MonteCarloNoise,
-    )
-    from kexpfam.moments import (
-        TaylorNoise as TaylorNoise,
-    )
     from kexpfam.noise import (
         CharacteristicNoise as CharacteristicNoise,
     )
@@ -150,6 +150,12 @@ if TYPE_CHECKING:
     )
     from kexpfam.noise import (
         LaplaceNoise as LaplaceNoise,
+    )
+    from kexpfam.noise import (
+        MonteCarloNoise as MonteCarloNoise,
+    )
+    from kexpfam.noise import (
+        TaylorNoise as TaylorNoise,
     )
     from kexpfam.noise import (
         UniformNoise as UniformNoise,

@@ -113,7 +113,7 @@ def test_gradient_and_laplacian_are_derivatives_of_the_values(unit_basis, two_cl
 
 
 def test_length_scales_stretch_the_rows(unit_basis, two_clusters, generator):
-    """f of rows and centres stretched by the length-scales is f of unit length-scales."""
+    """f of rows and centers stretched by the length-scales is f of unit length-scales."""
     weights = generator.standard_normal(unit_basis.n_features)
     # Δ of a stretched function is the stretched Δ only if all columns stretch alike.
     alike = "laplacian" in getattr(unit_basis, "functionals", ())
@@ -169,7 +169,7 @@ def test_kernel_functions_are_penalised_by_their_gram_matrix(unit_basis, generat
 
 
 def test_automatic_noise_is_one_the_basis_can_average(unit_basis):
-    settled = AutomaticNoise().settled_for(unit_basis)
+    settled = AutomaticNoise().checked_for(unit_basis)
     assert unit_basis.averages(settled)
     assert isinstance(settled, NoNoise) != unit_basis.averages(GaussianNoise())
 
@@ -180,9 +180,9 @@ def test_noise_can_be_drawn_or_expanded_with_every_basis(
 ):
     if isinstance(treatment, TaylorNoise) and unit_basis.n_derivatives < 4:
         with pytest.raises(ValueError, match="four derivatives"):
-            treatment.settled_for(unit_basis)
+            treatment.checked_for(unit_basis)
         return
-    assert treatment.settled_for(unit_basis) is treatment
+    assert treatment.checked_for(unit_basis) is treatment
     source = moment_source(unit_basis, treatment, two_clusters, np.ones(300), mixture)
     plain = moment_source(unit_basis, NoNoise(), two_clusters, np.ones(300), mixture)
     systems = [

@@ -57,7 +57,7 @@ FAMILIES = {
     "averaged base": {"base": "averaged_mixture"},
     "uniform base": {"base": "uniform"},
     "user's base": {"base": UsersDensity()},
-    "not standardised": {"standardize": False},
+    "not standardized": {"standardize": False},
     "base alone": {"base": "gaussian", "penalty": 1e-6, "gate": True},
 }
 # No tilt pays here.

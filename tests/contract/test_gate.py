@@ -142,7 +142,7 @@ def test_a_table_that_is_well_fitted_is_not():
     assert {"Optimism", "Held-out rows below draws"} <= set(names)
 
 
-def test_one_judgement_of_the_normaliser():
+def test_one_judgement_of_the_normalizer():
     compared = nothing_compared()
     good = NormalizerEstimate(1.0, 0.01, 5000.0, 0.3)
     assert Health(True, compared, good).good
@@ -153,7 +153,7 @@ def test_one_judgement_of_the_normaliser():
         (good._replace(error=np.nan), "its error is nan nats"),
     ]:
         assert words in Health(True, compared, bad).in_words
-        # Without a tilt there is nothing to normalise.
+        # Without a tilt there is nothing to normalize.
         assert Health(False, compared, bad).good
 
 

@@ -59,7 +59,7 @@ def test_counts_get_the_probability_of_their_cells(generator):
     cells = np.rint(fine).astype(int)
     for value in range(2, 8):
         share = (counts == value).mean()
-        # Neighbouring cells are blurred into each other by the smooth model.
+        # Neighboring cells are blurred into each other by the smooth model.
         assert mass[cells == value].sum() == pytest.approx(share, abs=0.03)
 
 

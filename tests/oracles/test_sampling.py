@@ -1,4 +1,4 @@
-"""Draws against laws that are known otherwise, within Monte-Carlo error.
+"""Draws against distributions that are known otherwise, within Monte-Carlo error.
 
 The error of a mean over chains is its deviation over √(effective sample size), the latter
 estimated for the very function whose mean is taken. Five errors: with fixed seeds and a few dozen
@@ -188,13 +188,13 @@ def straightened(rows):
 
 
 def smallest_p_value(rows):
-    """Of independent rows under the banana's law: its two normal columns, and their product."""
+    """Of independent rows of the banana: its two normal columns, and their product."""
     normal = straightened(rows)
     return min(kstest(column, norm.cdf).pvalue for column in (*normal.T, normal.sum(1) / 2**0.5))
 
 
 def test_the_law_does_not_change_under_the_walk():
-    """Chains that start from the very law are still distributed by it after eight steps.
+    """Chains that start from the very distribution are still distributed by it after eight steps.
 
     Independent chains, so that ranks can be tested. Steps without rejection fail the same test.
     """

@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_model(model, rows):
 def test_the_order_of_rows_does_not_matter(model, rows, generator):
     other = fitted(generator.permutation(rows))
     assert other.marginals_ == model.marginals_
-    assert other.features_ == model.features_
+    assert other.basis_ == model.basis_
     assert_same_density(other, model, rows[::5])
 
 

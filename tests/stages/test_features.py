@@ -1,4 +1,4 @@
-"""Frequency draws reproduce their kernels, and spectra their laws."""
+"""Frequency draws reproduce their kernels, and spectra their distributions."""
 
 from __future__ import annotations
 

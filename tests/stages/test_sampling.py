@@ -153,7 +153,7 @@ def test_given_steps_are_walked_once():
 
 
 def test_draws_are_in_the_users_units():
-    """The same chains, stretched: the walk happens in standardised units."""
+    """The same chains, stretched: the walk happens in standardized units."""
     moved = untilted(NORMAL.base, center=(100.0, -3.0), scale=(5.0, 0.1))
     here, there = (sample_density(density, 300, 0, **FEW) for density in (NORMAL, moved))
     np.testing.assert_allclose(there.draws, here.draws * [5.0, 0.1] + [100.0, -3.0], rtol=1e-12)

@@ -9,7 +9,7 @@ the density of the other columns. One product with the precisions serves all col
 
 | symbol  | name                | shape     |
 |---------|---------------------|-----------|
-| w       | log_weights         | (n, d, k), normalised over k, heaviest first |
+| w       | log_weights         | (n, d, k), normalized over k, heaviest first |
 |         | means, deviations   | (n, d, k) |
 """
 

@@ -1,4 +1,4 @@
-"""A fitted model as a plain JAX function: log p(x) at one row, normalised, in the user's units.
+"""A fitted model as a plain JAX function: log p(x) at one row, normalized, in the user's units.
 
     log p(x) = f(z) + log q0(z) − Σ_j log scale_j − log Z,     z = (x − center) / scale
 
@@ -69,7 +69,7 @@ class LogDensityFunction:
 
 
 def jax_log_density(model: Any) -> LogDensityFunction:
-    """A fitted model as a JAX function of one row: its normalised log density.
+    """A fitted model as a JAX function of one row: its normalized log density.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def jax_log_density(model: Any) -> LogDensityFunction:
     -----
     It computes in the user's precision. With float64 switched on (``jax.enable_x64(True)``) it
     gives what `score_samples` gives; in float32, the default of JAX, four to six digits of that.
-    A column that is large against its spread loses some of them: centre it before fitting.
+    A column that is large against its spread loses some of them: center it before fitting.
 
     A base density written by the user is called back in Python and can be differentiated once; all
     else, any number of times.

@@ -17,7 +17,7 @@ __all__ = ["Density"]
 
 
 class Density(ABC):
-    """A normalised density in the units of the data: a base density, and perhaps a tilt of it."""
+    """A normalized density in the units of the data: a base density, and perhaps a tilt of it."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The probability flow: a normalised log density, its derivatives and draws, from all scores.
+"""The probability flow: a normalized log density, its derivatives and draws, from all scores.
 
 Moving rows along
 
@@ -9,7 +9,7 @@ the smoothed base density q. So
 
     log p(z) = log q(z(t_max)) − ∫ σ² Δu_σ(z(t)) dt
 
-with no normalising constant to estimate: whatever the scores are, this is a density. Its gradient
+with no normalizing constant to estimate: whatever the scores are, this is a density. Its gradient
 is that of the steps themselves, taken backwards from ∇log q at the top, so that it is the
 derivative of the log density that is reported and not only of what both approximate. Second
 derivatives are derivatives of that along directions.

@@ -18,7 +18,7 @@ it has one: a price and its logarithm have about the same surprise.
 | symbol       | name        | shape     |
 |--------------|-------------|-----------|
 | t            | nodes       | (n, d, q), ascending |
-| log p        | log_density | (n, d, q), of the nodes' coordinate, normalised |
+| log p        | log_density | (n, d, q), of the nodes' coordinate, normalized |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fitted density: log p(x) = f(z) + log q0(z) − log Z − Σ_j log scale_j, z standardised.
+"""A fitted density: log p(x) = f(z) + log q0(z) − log Z − Σ_j log scale_j, z standardized.
 
 | symbol    | name           | shape |
 |-----------|----------------|-------|
@@ -89,14 +89,14 @@ class TiltedDensity(Density):
         return logs, np.exp(log_shares - logsumexp(log_shares))
 
     def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """f at standardised rows: the log of the model over its base, up to log Z."""
+        """f at standardized rows: the log of the model over its base, up to log Z."""
         return evaluate_blocks(self._block_tilt, standardized)
 
     def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
         return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """log p, normalised."""
+        """log p, normalized."""
         shift = self.log_normalizer + self.standardizer.log_volume
 
         def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam.choices import whole
+from kexpfam.choices import entropy, whole
 from kexpfam.plotting.canvas import column_names, draw_rows, new_panels, thinned
 from kexpfam.plotting.grids import Window, cell_middles, checked_window, rows_for
 from kexpfam.plotting.score_field import (
@@ -46,7 +45,7 @@ def plot_ladder(
     """Draw the score field of a two-column `KernelDiffusion` at several noise levels.
 
     Levels are equally spaced in the logarithm, from the lowest up to 1.5 deviations of the rows.
-    Dots are rows with the level's noise. Colours compare between panels, lengths within one.
+    Dots are rows with the level's noise. Colors compare between panels, lengths within one.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ def plot_ladder(
             f"plot_ladder draws models with two columns; this one has {model.n_features_in_}. Fit "
             "a model to the two columns of interest."
         )
-    seeds = check_random_state(random_state).randint(2**31, size=2)
+    seeds = entropy(random_state, 2)
     if X is None:
         rows = model.sample(min(max_rows, _N_DRAWS), random_state=int(seeds[0]))
     else:
@@ -147,7 +146,7 @@ def draw_ladder(
     clouds: list[Float[np.ndarray, "m 2"]],
     window: Window,
 ) -> None:
-    """Fields and noisy rows of all levels, on one colour scale."""
+    """Fields and noisy rows of all levels, on one color scale."""
     norm = magnitude_scale([slopes_of_picture(field, window) for field in fields])
     for panel, level, field, cloud in zip(panels, levels, fields, clouds, strict=True):
         draw_rows(panel, cloud, s=3, color="0.7")

@@ -28,9 +28,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam.choices import entropy
 from kexpfam.data.spool import NamedBlocks
 from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
 from kexpfam.exceptions import (
@@ -125,9 +125,9 @@ def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evid
 def _seed(random_state: Any) -> int:
     """A number itself, so that the page can say it; one drawn from anything else."""
     if isinstance(random_state, (int, np.integer)):
-        check_random_state(random_state)
+        entropy(random_state)
         return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))
+    return entropy(random_state)[0]
 
 
 def _is_fitted(model: Any) -> bool:

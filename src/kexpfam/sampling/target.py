@@ -34,7 +34,7 @@ __all__ = ["LogDensity", "jax_base", "jax_log_density"]
 @register_dataclass
 @dataclass(frozen=True)
 class LogDensity:
-    """log p at one standardised row, up to a constant: a function that JAX can differentiate."""
+    """log p at one standardized row, up to a constant: a function that JAX can differentiate."""
 
     basis: Any
     coefficients: Float[Any, " m"]
@@ -50,7 +50,7 @@ class LogDensity:
 
 
 def jax_log_density(density: TiltedDensity) -> LogDensity:
-    """A fitted density as a JAX function of one standardised row, up to its normaliser.
+    """A fitted density as a JAX function of one standardized row, up to its normalizer.
 
     Evaluate it with float64 switched on (``jax.enable_x64(True)`` as a context) to get what
     `TiltedDensity.log_density` gives.

@@ -1,6 +1,6 @@
 """The paper's tables and figures, and ours: one file each, run by ``kexpfam reproduce NAME``."""
 
-from kexpfam.experiments import (
+from kexpfam_experiments import (
     appendix,
     comparison,
     convergence,
@@ -12,7 +12,7 @@ from kexpfam.experiments import (
     surfaces,
     table_1,
 )
-from kexpfam.experiments.harness import Experiment, Options, Results, reproduce, write_page
+from kexpfam_experiments.harness import Experiment, Options, Results, reproduce, write_page
 
 _PAPER = (figure_1, densities, surfaces, metrics_figure, table_1, appendix)
 _OURS = (comparison, convergence, diffusion, ladder_strip)

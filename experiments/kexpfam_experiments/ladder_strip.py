@@ -9,16 +9,16 @@ import numpy as np
 from kexpfam.base import GaussianMixtureDensity
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelDiffusion
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
 from kexpfam.plotting.grids import Window
 from kexpfam.plotting.ladder import draw_ladder, noised_rows
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
 
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
 `KernelDiffusion` on 5000 rows of four Gaussians, with no marginal maps so that the noise is a plain
 Gaussian in whitened coordinates and the truth a mixture at every level. Dots are rows with the
-level's noise; arrows show the direction of the fitted score and, by their colour, its length.
+level's noise; arrows show the direction of the fitted score and, by their color, its length.
 *error* is the root mean square of fitted minus true score at fresh noisy rows, relative to that of
 the true score.
 """
