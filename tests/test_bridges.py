@@ -35,8 +35,8 @@ from kexpfam import (
 )
 from kexpfam.bridges import FourierFeatureMap, as_arviz, as_numpyro, jax_log_density
 from kexpfam.bridges import numpyro_distribution as numpyro_bridge
-from kexpfam.bridges.flow_density import normal_quantile
 from kexpfam.datasets import make_density
+from kexpfam.model.traced_flow import normal_quantile
 
 numpyro = pytest.importorskip("numpyro")
 

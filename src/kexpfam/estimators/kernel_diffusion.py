@@ -473,6 +473,23 @@ class KernelDiffusion(
             return self.density_.sample(n_samples, generator)
         return walk_draws(self.density_, n_samples, generator, int(seeds[1]))
 
+    def sample_with_diagnostics(
+        self, n_samples: int, random_state: Any = None
+    ) -> tuple[Float[np.ndarray, "n d"], None]:
+        """Draws, which are independent: there are no Markov chains to look at.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState, Generator or None, default=None
+
+        Returns
+        -------
+        draws : ndarray of shape (n_samples, n_features)
+        chains : None
+        """
+        return self.sample(n_samples, random_state), None
+
     def impute(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n d"]:
         """X with every missing value (NaN) drawn, given the other values of its row.
 

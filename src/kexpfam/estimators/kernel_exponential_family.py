@@ -524,6 +524,25 @@ class KernelExponentialFamily(
             progress=Progress(self.verbose),
         )
 
+    def sample_with_diagnostics(
+        self, n_samples: int, random_state: Any = None
+    ) -> tuple[Float[np.ndarray, "n d"], Chains | None]:
+        """Draws, and the Markov chains that they come from.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState, Generator or None, default=None
+
+        Returns
+        -------
+        draws : ndarray of shape (n_samples, n_features)
+        chains : kexpfam.sampling.Chains, or None
+            None for models whose draws are independent.
+        """
+        chains = self.sample_chains(n_samples, random_state)
+        return chains.rows(n_samples), chains
+
     def _settings(self, n_columns: int) -> FamilySettings:
         """Names resolved, numbers checked."""
         if isinstance(self.basis, InteractionFeatures):

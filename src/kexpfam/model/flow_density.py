@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -35,6 +36,7 @@ from kexpfam.model.flow import (
     flow_down,
     flow_gradient,
     flow_second_derivatives,
+    flow_times,
     flow_up,
     steps_needed,
 )
@@ -46,6 +48,8 @@ from kexpfam.model.surprise import (
     grids_of_mixture,
     with_columns,
 )
+from kexpfam.model.traced import LogDensityFunction
+from kexpfam.model.traced_flow import TracedCoordinates, TracedFlow
 from kexpfam.precision import compiled
 
 __all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
@@ -84,6 +88,14 @@ class FlowDensity(Density):
         nothing = np.zeros_like(self.field.coefficients)
         field = replace(self.field, coefficients=nothing)
         return replace(self, field=field, steps=np.zeros_like(self.steps))
+
+    def jax_function(self) -> LogDensityFunction:
+        """Takes the steps that `log_density` takes at most rows, also far out."""
+        coordinates = TracedCoordinates.from_numpy(self.coordinates)
+        times = flow_times(self.field.knots, self.steps)
+        field = jax.tree.map(np.asarray, self.field)
+        flow = TracedFlow(coordinates, field, BASE_SHARE, times, int(self.steps.sum()))
+        return LogDensityFunction(flow, np.float64(0.0), coordinates.center)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         return self.log_density_and_error(rows)[0]

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from kexpfam.base import BaseDensity, GaussianMixtureDensity, draw_defensively
+from kexpfam.base.traced import TracedRescaled
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
@@ -26,6 +27,7 @@ from kexpfam.model.surprise import (
     grids_on_box,
     with_columns,
 )
+from kexpfam.model.traced import LogDensity, LogDensityFunction, jax_base
 from kexpfam.precision import compiled
 
 __all__ = ["TiltedDensity", "evaluate_blocks", "evaluate_padded"]
@@ -94,6 +96,15 @@ class TiltedDensity(Density):
 
     def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
         return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
+
+    def standardized_function(self) -> LogDensity:
+        """f(z) + log q0(z) as a JAX function of one standardized row: log p up to a constant."""
+        return LogDensity(self.basis, self.coefficients, jax_base(self.base))
+
+    def jax_function(self) -> LogDensityFunction:
+        units = self.standardizer
+        in_user_units = TracedRescaled(self.standardized_function(), units.center, units.scale)
+        return LogDensityFunction(in_user_units, np.float64(self.log_normalizer), units.center)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """log p, normalized."""

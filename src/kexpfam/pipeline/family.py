@@ -117,6 +117,18 @@ class FamilyFit(NamedTuple):
     weight: float
     moments: Any
 
+    def summary(self, names: Sequence[str]) -> dict[str, Any]:
+        """What was fitted, for people; `names` are those of the columns."""
+        chosen = self.hyperparameters
+        return {
+            "rows": self.weight,
+            "functions": len(self.density.coefficients),
+            "length_scale": dict(zip(names, chosen.length_scale, strict=True)),
+            "noise_scale": chosen.noise_scale,
+            "penalty": chosen.penalty if self.density.has_tilt else float("inf"),
+            "log_normalizer": self.normalizer.log_normalizer,
+        }
+
 
 def fit_family(
     source: RowSource,

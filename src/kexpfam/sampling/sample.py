@@ -26,7 +26,6 @@ from kexpfam.progress import Progress
 from kexpfam.sampling.chains import Chains, diagnose
 from kexpfam.sampling.methods import METHODS, Method
 from kexpfam.sampling.starts import draw_starts
-from kexpfam.sampling.target import jax_log_density
 from kexpfam.sampling.walk import Walk, Walker, start_chains
 
 __all__ = ["sample_density"]
@@ -166,7 +165,7 @@ def sample_density(
     rows = drawn.rows if starts is None else _checked_starts(starts, density, n_chains)
     # Dual averaging first tries ten times what it starts from.
     first_step = step_size or 0.1 * drawn.spread**kernel.step_power
-    log_density = jax_log_density(density)
+    log_density = density.standardized_function()
     walker = Walker(
         base=density.base,
         log_density=log_density,

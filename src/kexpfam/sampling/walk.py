@@ -31,10 +31,10 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
+from kexpfam.model.traced import LogDensity
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 from kexpfam.sampling.methods import Method
-from kexpfam.sampling.target import LogDensity
 
 __all__ = ["ChainStates", "Walk", "Walker", "start_chains"]
 
