@@ -23,17 +23,17 @@ from kexpfam.plotting import (
     plot_calibration,
     plot_corner,
     plot_density,
-    plot_ladder,
     plot_log_density_quantiles,
     plot_loss_surface,
+    plot_noise_levels,
     plot_score_field,
     plot_tuning_history,
 )
 from kexpfam.plotting.canvas import new_axes, shades
 from kexpfam.plotting.corner import smoothed_histogram
 from kexpfam.plotting.grids import cell_middles, checked_window, density_thresholds, grid_rows
-from kexpfam.plotting.ladder import noised_rows, shown_levels
 from kexpfam.plotting.loss_surface import draw_loss_surface
+from kexpfam.plotting.noise_levels import noised_rows, shown_levels
 from kexpfam.plotting.ranks import _cumulative, count_band, ranks_among, spread_places
 from kexpfam.plotting.score_field import compressed_lengths
 
@@ -262,12 +262,12 @@ def test_what_a_field_cannot_be_drawn_of(tuned, frame):
         plot_score_field(KernelDensity().fit([[0.0], [1.0]]), [[0.0], [1.0]])
 
 
-# The ladder
+# Noise levels
 
 
-def test_the_ladder_has_the_fields_of_its_levels(diffusion):
+def test_every_level_has_its_own_field(diffusion):
     rows = make_density("ring").sample(100, random_state=1)
-    axes = plot_ladder(diffusion, rows, n_levels=3, n_points=6)
+    axes = plot_noise_levels(diffusion, rows, n_levels=3, n_points=6)
     levels = shown_levels(diffusion.noise_scales_, 3)
     assert levels[0] == diffusion.noise_scales_[0]
     assert [ax.get_title() for ax in axes] == [f"σ = {level:.2g}" for level in levels]
@@ -297,15 +297,15 @@ def test_levels_begin_at_the_lowest_and_end_where_there_is_something_to_see():
         shown_levels(np.array([0.1, 1.0]), 0)
 
 
-def test_what_a_ladder_cannot_be_drawn_of(tuned, diffusion):
+def test_what_noise_levels_cannot_be_drawn_of(tuned, diffusion):
     with pytest.raises(TypeError, match=r"KernelDiffusion; got a KernelExponentialFamily"):
-        plot_ladder(tuned)
+        plot_noise_levels(tuned)
     wide = copy.copy(diffusion)
     wide.n_features_in_ = 3
     with pytest.raises(ValueError, match="two columns; this one has 3"):
-        plot_ladder(wide)
+        plot_noise_levels(wide)
     with pytest.raises(ValueError, match=r"1 × 5 axes.*got 2"):
-        plot_ladder(diffusion, [[0.0, 0.0], [1.0, 1.0]], axes=plt.subplots(2)[1])
+        plot_noise_levels(diffusion, [[0.0, 0.0], [1.0, 1.0]], axes=plt.subplots(2)[1])
 
 
 # Corner plots

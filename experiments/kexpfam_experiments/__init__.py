@@ -7,15 +7,15 @@ from kexpfam_experiments import (
     densities,
     diffusion,
     figure_1,
-    ladder_strip,
     metrics_figure,
+    noise_levels,
     surfaces,
     table_1,
 )
 from kexpfam_experiments.harness import Experiment, Options, Results, reproduce, write_page
 
 _PAPER = (figure_1, densities, surfaces, metrics_figure, table_1, appendix)
-_OURS = (comparison, convergence, diffusion, ladder_strip)
+_OURS = (comparison, convergence, diffusion, noise_levels)
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (*_PAPER, *_OURS)

@@ -64,7 +64,7 @@ _NO_TILT = (
 class KernelDiffusion(
     AdditiveRows, Saved, MeanLogDensity, SurprisingValues, DensityMixin, BaseEstimator
 ):
-    """Density estimation with a ladder of noise levels, each fitted in closed form.
+    """Density estimation with several noise levels, each fitted in closed form.
 
     One pass over the rows gives the score of the data smoothed at every noise level. Moving rows
     along the probability flow through the levels gives a normalized log density, with no

@@ -1,4 +1,4 @@
-"""The ladder: the score field of one data set at five noise levels."""
+"""The score field of one data set at five noise levels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kexpfam.base import GaussianMixtureDensity
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelDiffusion
 from kexpfam.plotting.grids import Window
-from kexpfam.plotting.ladder import draw_ladder, noised_rows
+from kexpfam.plotting.noise_levels import draw_noise_levels, noised_rows
 from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
 
 __all__ = ["EXPERIMENT"]
@@ -80,7 +80,7 @@ def _draw(results: Results) -> Any:
         [np.array(values).reshape(-1, 2) for values in record[name]]
         for name in ("arrows", "points")
     )
-    draw_ladder(
+    draw_noise_levels(
         panels, np.array(record["levels"]), [axis, axis], fields, clouds, Window(-edge, edge)
     )
     plt.close(figure)
@@ -88,8 +88,8 @@ def _draw(results: Results) -> Any:
 
 
 EXPERIMENT = Experiment(
-    name="ladder",
-    title="A ladder of noise levels",
+    name="noise_levels",
+    title="Several noise levels",
     protocol=PROTOCOL,
     cells=_cells,
     measure=_measure,

@@ -24,14 +24,14 @@ from kexpfam.plotting.score_field import (
     slopes_of_picture,
 )
 
-__all__ = ["draw_ladder", "noised_rows", "plot_ladder", "shown_levels"]
+__all__ = ["draw_noise_levels", "noised_rows", "plot_noise_levels", "shown_levels"]
 
 # With more noise than this, in deviations of the rows, there is nothing left to see.
 _HIGHEST = 1.5
 _N_DRAWS = 400
 
 
-def plot_ladder(
+def plot_noise_levels(
     model: Any,
     X: Any = None,
     *,
@@ -74,10 +74,10 @@ def plot_ladder(
     --------
     >>> from kexpfam import KernelDiffusion
     >>> from kexpfam.datasets import make_density
-    >>> from kexpfam.plotting import plot_ladder
+    >>> from kexpfam.plotting import plot_noise_levels
     >>> X = make_density("ring").sample(200, random_state=0)
     >>> model = KernelDiffusion(n_components=32, n_levels=6, random_state=0).fit(X)
-    >>> axes = plot_ladder(model, X, n_levels=3)
+    >>> axes = plot_noise_levels(model, X, n_levels=3)
     >>> axes.shape, axes[-1].get_title()
     ((3,), 'σ = 1.5')
     """
@@ -85,13 +85,13 @@ def plot_ladder(
         check_is_fitted(model)
     if not hasattr(model, "noise_scales_"):
         raise TypeError(
-            "plot_ladder draws the noise levels of a fitted KernelDiffusion; got a "
+            "plot_noise_levels draws the noise levels of a fitted KernelDiffusion; got a "
             f"{type(model).__name__}. Try plot_score_field."
         )
     if model.n_features_in_ != 2:
         raise ValueError(
-            f"plot_ladder draws models with two columns; this one has {model.n_features_in_}. Fit "
-            "a model to the two columns of interest."
+            "plot_noise_levels draws models with two columns; this one has "
+            f"{model.n_features_in_}. Fit a model to the two columns of interest."
         )
     seeds = entropy(random_state, 2)
     if X is None:
@@ -103,7 +103,7 @@ def plot_ladder(
     points = cell_middles(window, n_points)
     generator = np.random.default_rng(seeds[1])
     panels = new_panels(axes, (1, n_levels), (2.5 * n_levels + 0.7, 2.9))[0]
-    draw_ladder(
+    draw_noise_levels(
         panels,
         levels,
         points,
@@ -138,7 +138,7 @@ def noised_rows(
     return coordinates.backward(coordinates.forward(rows) + noise_scale * noise)
 
 
-def draw_ladder(
+def draw_noise_levels(
     panels: Any,
     levels: Float[np.ndarray, " k"],
     points: list[Float[np.ndarray, " side"]],
