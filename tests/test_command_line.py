@@ -274,7 +274,7 @@ FIT = ["fit", "-o", "never.kexpfam"]
         ([*FIT, "rows.csv", "--weights", "z"], 1, "no column 'z'"),
         (["fit", "rows.csv", "-o", "."], 1, "it is a folder"),
         (["fit", "rows.csv", "-o", "words.csv/model"], 1, "Cannot write words.csv/model"),
-        (["fit", "rows.csv", "-o", "-"], 2, "give -o the name of a file"),
+        (["fit", "rows.csv", "-o", "-"], 2, "Give -o the name of a file"),
         ([*FIT, "rows.csv", "--penalty", "1"], 2, "--penalty is a setting of --estimator family"),
         ([*FIT, "rows.csv", "--noise-range", "low"], 2, "--noise-range must be a number"),
         ([*FIT, "rows.csv", "--estimator", "best"], 2, "'best' is not one of"),

@@ -304,7 +304,7 @@ def test_a_model_that_is_not_fitted_says_so(test):
         ({"width": np.inf}, "'median' or a positive number"),
         ({"width": "mean"}, "'median' or a positive number; got 'mean'"),
         ({"width": None}, "'median' or a positive number"),
-        ({"kernel": "linear"}, "kernel must be 'gaussian', 'inverse_multiquadric'"),
+        ({"kernel": "linear"}, "kernel must be 'rbf', 'inverse_multiquadric'"),
         ({"kernel": 3}, "or a function of squared distances .* got 3"),
     ],
 )

@@ -65,7 +65,7 @@ class TaylorNoise(TreatedNoise):
     distribution: Noise = field(default_factory=GaussianNoise)
     basis_sums_suffice: ClassVar[bool] = False
 
-    def settled_for(self, basis: Any) -> Noise:
+    def checked_for(self, basis: Any) -> Noise:
         check_distribution(self.distribution)
         if basis.n_derivatives < 4:
             raise ValueError(
