@@ -446,7 +446,7 @@ def test_help_of_every_command_has_an_example(run):
 
 
 def test_the_demo_prints_a_table_and_writes_a_figure(run, folder):
-    options = ["--rows", "200", "--seeds", "2", "--output", "pictures/demo.png"]
+    options = ["--rows", "100", "--seeds", "1", "--output", "pictures/demo.png"]
     done = run("demo", *options, "--json")
     assert done.code == 0, done.err
     for word in ("log-likelihood", "Fisher", "Denoising", "seconds", "truth", "denoised", "plain"):

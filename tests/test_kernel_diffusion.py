@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from kexpfam import KernelDiffusion
 from kexpfam.features.interactions import InteractionFeatures
+from tests.conftest import clusters
 
 SMALL = {
     "n_components": 16,
@@ -23,7 +24,12 @@ SMALL = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def two_clusters():
+    return clusters(np.random.default_rng(7))
+
+
+@pytest.fixture(scope="module")
 def fitted(two_clusters):
     return KernelDiffusion(**SMALL).fit(two_clusters)
 

@@ -18,7 +18,7 @@ from kexpfam.goodness_of_fit.stein_features import stein_features
 
 # The textbook forms of k(x, y), at one pair of points.
 TEXTBOOK = {
-    "gaussian": lambda x, y, width: jnp.exp(-((x - y) @ (x - y)) / (2 * width**2)),
+    "rbf": lambda x, y, width: jnp.exp(-((x - y) @ (x - y)) / (2 * width**2)),
     "inverse_multiquadric": lambda x, y, width: (1 + (x - y) @ (x - y) / width**2) ** -0.5,
 }
 kernels = pytest.mark.parametrize("name", TEXTBOOK)
@@ -164,7 +164,7 @@ def test_the_v_statistic_has_the_same_p_value(generator):
     rows = generator.standard_normal((40, 2)) * 1.2
     gradients = -rows
     matrix = in_float64(
-        lambda *a: stein_kernel(*a, KERNELS["gaussian"]), rows, gradients, rows, gradients
+        lambda *a: stein_kernel(*a, KERNELS["rbf"]), rows, gradients, rows, gradients
     )
     signs = generator.choice([-1.0, 1.0], (500, 40))
     bootstrap = np.einsum("ki,ij,kj->k", signs, matrix, signs)
@@ -178,7 +178,7 @@ def test_blocks_do_not_change_the_stein_statistic(generator):
     rows = generator.standard_normal((1500, 2)) * 1.1
     result = stein_test(lambda x: -x, rows, width=2.0, n_null_draws=3, random_state=0)
     matrix = in_float64(
-        lambda *a: stein_kernel(*a, KERNELS["gaussian"]), rows / 2, -rows * 2, rows / 2, -rows * 2
+        lambda *a: stein_kernel(*a, KERNELS["rbf"]), rows / 2, -rows * 2, rows / 2, -rows * 2
     )
     expected = (matrix.sum() - np.trace(matrix)) / (4 * 1499)
     np.testing.assert_allclose(result.statistic, expected, rtol=1e-8)
@@ -189,7 +189,7 @@ def test_blocks_do_not_change_the_finite_set_statistic(generator):
     locations = generator.standard_normal((2, 2))
     result = fssd_test(lambda x: -x, rows, locations=locations, width=2.0, random_state=0)
     features = in_float64(
-        lambda *a: stein_features(*a, 2.0, KERNELS["gaussian"]), rows, -rows, locations
+        lambda *a: stein_features(*a, 2.0, KERNELS["rbf"]), rows, -rows, locations
     )
     gram = features @ features.T
     np.testing.assert_allclose(
@@ -226,7 +226,7 @@ def test_the_power_criterion_against_its_definition(generator):
     rows = generator.standard_normal((40, 2)) + 0.4
     locations = generator.standard_normal((3, 2))
     features = in_float64(
-        lambda *a: stein_features(*a, 1.2, KERNELS["gaussian"]), rows, -rows, locations
+        lambda *a: stein_features(*a, 1.2, KERNELS["rbf"]), rows, -rows, locations
     )
     gram = features @ features.T
     square = (gram.sum() - np.trace(gram)) / (40 * 39)
@@ -234,7 +234,7 @@ def test_the_power_criterion_against_its_definition(generator):
     deviation = np.sqrt(4 * mean @ np.cov(features.T, bias=True) @ mean)
     padding = np.full((5, 2), 3.0)
     found = in_float64(
-        lambda *a: power_criterion(*a, 1.2, KERNELS["gaussian"]),
+        lambda *a: power_criterion(*a, 1.2, KERNELS["rbf"]),
         np.vstack([rows, padding]),
         np.vstack([-rows, padding]),
         np.repeat([1.0, 0.0], [40, 5]),
