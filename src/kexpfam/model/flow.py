@@ -48,8 +48,10 @@ __all__ = [
 ]
 
 _MOST_STEPS = 256
+# Times are padded to as many at least: nearly all flows, and all trials of steps, share a program.
+_LEAST_TIMES = 64
 # Draws at which steps are tried.
-_STEP_ROWS = 256
+_STEP_ROWS = 128
 _NEARLY_ALL = 0.9
 # Error estimates may be so many tolerances: most of them are larger than the error by as much.
 _CAUTION = 5.0
@@ -64,7 +66,7 @@ def flow_times(
         for low, high, count in zip(knots[:-1], knots[1:], steps, strict=True)
     ]
     times = np.concatenate([*pieces, knots[-1:]])
-    length = 1 << (len(times) - 1).bit_length()
+    length = max(_LEAST_TIMES, 1 << (len(times) - 1).bit_length())
     return np.concatenate([times, np.full(length - len(times), times[-1])])
 
 

@@ -54,7 +54,8 @@ from kexpfam.precision import compiled
 
 __all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
 
-_BLOCK, _FEW = 256, 64
+# Rows that are followed together: one size, so that one program serves all.
+_BLOCK = 128
 BASE_SHARE = 0.01
 # Times the tolerance, an error of the flow is worth shorter steps, in turn by these factors.
 _ROUGH, _SHORTER = 50.0, (2, 4, 8)
@@ -116,7 +117,6 @@ class FlowDensity(Density):
 
     def _followed(self, whitened: Float[np.ndarray, "n d"]) -> _Followed:
         """The flow, with shorter steps for rows far out, which move fast."""
-        size = _block_size(len(whitened))
         logs, errors = in_blocks(lambda z: flow_up(self.field, z, self.steps), whitened)
         factors = np.ones(len(whitened), np.int64)
         for factor in _SHORTER:
@@ -125,7 +125,7 @@ class FlowDensity(Density):
                 break
             steps = factor * self.steps
             logs[rough], errors[rough] = in_blocks(
-                lambda z, steps=steps: flow_up(self.field, z, steps), whitened[rough], size=size
+                lambda z, steps=steps: flow_up(self.field, z, steps), whitened[rough]
             )
             factors[rough] = factor
         factors[~(errors <= POOR_FLOW * self.tolerance)] = 0
@@ -193,7 +193,6 @@ class FlowDensity(Density):
             results = in_blocks(
                 lambda z, steps=steps: function(z, steps),
                 whitened[members],
-                size=_block_size(len(whitened)),
             )
             for whole, part in zip(found, results, strict=True):
                 whole[members] = part
@@ -303,20 +302,14 @@ def _derivatives_at(field: Any, rows: Any, time: Any, axes: Any, metric: Any) ->
     return field.score(rows, time), field.curvature(rows, time, axes, metric)
 
 
-def _block_size(n_rows: int) -> int:
-    return _BLOCK if n_rows > _FEW else _FEW
-
-
 def in_blocks(
     function: Callable[..., tuple[np.ndarray, ...]],
     *arrays: Float[np.ndarray, "n ..."],
-    size: int | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Results of a function of padded arrays, whole again."""
-    size = _block_size(len(arrays[0])) if size is None else size
     found = []
-    for start in range(0, len(arrays[0]), size):
-        pieces = [array[start : start + size] for array in arrays]
-        results = function(*(padded(piece, size) for piece in pieces))
+    for start in range(0, len(arrays[0]), _BLOCK):
+        pieces = [array[start : start + _BLOCK] for array in arrays]
+        results = function(*(padded(piece, _BLOCK) for piece in pieces))
         found.append([result[: len(pieces[0])] for result in results])
     return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
