@@ -51,7 +51,7 @@ _MOST_STEPS = 256
 # Times are padded to as many at least: nearly all flows, and all trials of steps, share a program.
 _LEAST_TIMES = 64
 # Draws at which steps are tried.
-_STEP_ROWS = 128
+_STEP_ROWS = 256
 _NEARLY_ALL = 0.9
 # Error estimates may be so many tolerances: most of them are larger than the error by as much.
 _CAUTION = 5.0

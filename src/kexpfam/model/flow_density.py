@@ -54,8 +54,8 @@ from kexpfam.precision import compiled
 
 __all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
 
-# Rows that are followed together: one size, so that one program serves all.
-_BLOCK = 128
+# Rows that are followed together, and fewer of them where no more are asked for.
+_BLOCK, _FEW = 256, 64
 BASE_SHARE = 0.01
 # Times the tolerance, an error of the flow is worth shorter steps, in turn by these factors.
 _ROUGH, _SHORTER = 50.0, (2, 4, 8)
@@ -307,9 +307,10 @@ def in_blocks(
     *arrays: Float[np.ndarray, "n ..."],
 ) -> tuple[np.ndarray, ...]:
     """Results of a function of padded arrays, whole again."""
+    size = _BLOCK if len(arrays[0]) > _FEW else _FEW
     found = []
-    for start in range(0, len(arrays[0]), _BLOCK):
-        pieces = [array[start : start + _BLOCK] for array in arrays]
-        results = function(*(padded(piece, _BLOCK) for piece in pieces))
+    for start in range(0, len(arrays[0]), size):
+        pieces = [array[start : start + size] for array in arrays]
+        results = function(*(padded(piece, size) for piece in pieces))
         found.append([result[: len(pieces[0])] for result in results])
     return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
