@@ -32,7 +32,7 @@ format: .venv/installed
 # Everything in experiments/results, taken up where it stopped: the paper within an hour, ours two.
 experiments: .venv/installed
 	$(BIN)/kexpfam reproduce all
-	for name in comparison convergence diffusion ladder; do $(BIN)/kexpfam reproduce $$name; done
+	for name in comparison convergence diffusion noise_levels; do $(BIN)/kexpfam reproduce $$name; done
 	$(BIN)/python experiments/known_densities.py
 	$(BIN)/python experiments/selection.py
 

@@ -28,7 +28,7 @@ SIZE = 32
 BASES = {
     f"one mixture of {SIZE}, after Yeo–Johnson": ("yeo_johnson", 1e-3, 1),
     "… covariances shrunk to the common one by 20 rows": ("yeo_johnson", 20.0, 1),
-    "… gaussianised marginals instead": ("gaussianize", 20.0, 1),
+    "… gaussianized marginals instead": ("gaussianize", 20.0, 1),
     "… average of two": ("gaussianize", 20.0, 2),
     "… average of five": ("gaussianize", 20.0, 5),
 }

@@ -39,7 +39,7 @@ def table(count: int, columns: int) -> np.ndarray:
 
 
 def main() -> None:
-    # Whether a normaliser is good is not what is timed here.
+    # Whether a normalizer is good is not what is timed here.
     warnings.simplefilter("ignore")
     wide = {
         "BayesianGaussianMixture": lambda rows: BayesianGaussianMixture(

@@ -3,8 +3,8 @@
     python benchmarks/scaling.py
 
 Every point is a fresh process that fits from .npy files on disk and reports its own peak resident
-memory. Time includes reading, standardising, sketching, moments of five folds, cross-validation
-and the normaliser, not the imports; compilation is cached.
+memory. Time includes reading, standardizing, sketching, moments of five folds, cross-validation
+and the normalizer, not the imports; compilation is cached.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class Rows(NamedTuple):
     test: np.ndarray
 
 
-def wine(colour: str, seed: int) -> Rows:
-    split = load_wine_quality(colour, protocol="deduplicated", random_state=seed)
+def wine(color: str, seed: int) -> Rows:
+    split = load_wine_quality(color, protocol="deduplicated", random_state=seed)
     return Rows(split.train, split.validation, split.test)
 
 

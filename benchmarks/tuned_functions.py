@@ -26,10 +26,10 @@ DENSITIES = ("ring", "cosine", "mixture_of_rings", "banana")
 
 def tables() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     found = {}
-    for colour in ("red", "white"):
+    for color in ("red", "white"):
         for seed in range(3):
-            split = wine(colour, seed)
-            found[f"{colour} wine, split {seed}"] = (split.train, split.test)
+            split = wine(color, seed)
+            found[f"{color} wine, split {seed}"] = (split.train, split.test)
     for name in DENSITIES:
         density = make_density(name)
         train, test = (density.sample(n, random_state=s) for n, s in ((1000, 0), (5000, 1)))

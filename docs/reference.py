@@ -30,10 +30,10 @@ MODULES = {
     "kexpfam.datasets": "Densities and tables",
     "kexpfam.bounds": "The paper's error bounds",
     "kexpfam.base": "Base densities",
-    "kexpfam.noise": "Noise laws",
+    "kexpfam.noise": "Noise distributions",
     "kexpfam.features": "Bases and kernels",
     "kexpfam.tuning": "Tuning",
-    "kexpfam.normalizer": "Normalising constants",
+    "kexpfam.normalizer": "Normalizing constants",
     "kexpfam.exceptions": "Errors and warnings",
 }
 

@@ -42,7 +42,7 @@ train, fresh = draw(1500, seed=0), draw(2000, seed=1)
 # %%
 # The joint density, and the conditional one
 # ------------------------------------------
-# The normaliser of the joint density cancels.
+# The normalizer of the joint density cancels.
 
 model = KernelExponentialFamily(n_components=256, random_state=0).fit(train)
 heights = np.linspace(-4, 4, 321)

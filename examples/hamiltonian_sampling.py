@@ -5,7 +5,7 @@ Hamiltonian Monte Carlo without a gradient
 Hamiltonian Monte Carlo makes long moves along the gradient of the log density. An expensive program
 has no gradient to give; but rows from a first, poor run have a density that can be fitted, and its
 gradient drives the moves. Each is accepted or rejected by the true density, so that the chains have
-the right law whatever the fit is worth.
+the right distribution whatever the fit is worth.
 """
 
 # %%
@@ -151,7 +151,7 @@ def autocorrelation(chains, lag):
 
 figure, panels = plt.subplots(1, 3, figsize=(11.5, 3.8), layout="constrained")
 for panel, (name, chains) in zip(panels, results.items(), strict=False):
-    panel.contour(x, y, logs, levels=levels, colors="grey", linestyles="solid", linewidths=0.8)
+    panel.contour(x, y, logs, levels=levels, colors="gray", linestyles="solid", linewidths=0.8)
     panel.plot(*chains[0, :40].T, "o-", markersize=3, linewidth=0.8)
     panel.set(title=name, xlabel="log r", ylabel="log k")
     panels[2].plot([autocorrelation(chains, lag) for lag in range(40)], label=name)

@@ -2,8 +2,8 @@
 Missing values, filled in
 =========================
 
-`KernelDiffusion.impute` draws missing values from their law given the rest of the row. Several such
-draws say how certain a value is, which a single best guess cannot.
+`KernelDiffusion.impute` draws missing values from their distribution given the rest of the row.
+Several such draws say how certain a value is, which a single best guess cannot.
 """
 
 # %%
@@ -57,7 +57,8 @@ draws = {
 # Errors and coverage
 # -------------------
 # The error of the draws' mean, in deviations of the column; and how often the hidden value lies
-# between the lowest and the highest of twenty draws, which for draws of the right law is 19/21.
+# between the lowest and the highest of twenty draws, which for draws of the right distribution is
+# 19/21.
 
 spread = train.std(axis=0)
 print(f"{'':18s} error   coverage (0.905 is right)")

@@ -1,15 +1,15 @@
 """
-Does a simulator follow its law?
+Does a simulator follow its distribution?
 ================================
 
 A Stein test asks whether rows come from a density of which only the gradient of the logarithm is
-known: no normalising constant, and no rows of the true law.
+known: no normalizing constant, and no rows of the true distribution.
 """
 
 # %%
 # A simulator with a hidden fault
 # -------------------------------
-# A particle in two wells, with potential U(x, y) = (x² − 1)² + y², settles into the law
+# A particle in two wells, with potential U(x, y) = (x² − 1)² + y², settles into the distribution
 # p ∝ exp(−2U). The usual way to simulate it takes small steps
 #
 #     x ← x − δ ∇U(x) + √δ ξ,
@@ -55,29 +55,32 @@ steps, n_repeats = [0.01, 0.02, 0.05, 0.1], 20
 simulated = {step: [simulate(step, seed=seed) for seed in range(n_repeats)] for step in steps}
 
 
-def share_rejected(test, law, **options):
+def share_rejected(test, distribution, **options):
     """For every step size, how often the p-value is below 0.05."""
     return [
-        np.mean([test(law, rows, random_state=0, **options).p_value < 0.05 for rows in repeats])
+        np.mean(
+            [test(distribution, rows, random_state=0, **options).p_value < 0.05 for rows in repeats]
+        )
         for repeats in simulated.values()
     ]
 
 
 shares = {
-    "Stein test": share_rejected(stein_test, gradient, n_bootstrap=300),
+    "Stein test": share_rejected(stein_test, gradient, n_null_draws=300),
     "FSSD test": share_rejected(fssd_test, gradient, locations="optimized"),
 }
 
 # %%
-# With rows of the real thing instead of its law
+# With rows of the real thing instead of its distribution
 # ----------------------------------------------
-# Often the law is unknown, but some rows of it are there (here: a simulation with tiny steps). A
-# fitted model then stands in for it. It is an estimate, and the more rows are tested, the more the
-# test sees of the model's own errors: what it says of the smallest steps tells how much that is.
+# Often the distribution is unknown, but some rows of it are there (here: a simulation with tiny
+# steps). A fitted model then stands in for it. It is an estimate, and the more rows are tested, the
+# more the test sees of the model's own errors: what it says of the smallest steps tells how much
+# that is.
 
 reference = simulate(0.002, n_rows=2000, seed=n_repeats)
 model = KernelExponentialFamily(n_components=128, random_state=0).fit(reference)
-shares["Stein test, fitted law"] = share_rejected(stein_test, model, n_bootstrap=300)
+shares["Stein test, fitted distribution"] = share_rejected(stein_test, model, n_null_draws=300)
 print(f"{'share rejected, by step':24s}", *(f"{step:6}" for step in steps))
 for name, found in shares.items():
     print(f"{name:24s}", *(f"{share:6.2f}" for share in found))
@@ -85,8 +88,8 @@ for name, found in shares.items():
 # %%
 # The picture
 # -----------
-# The fitted law, with rows of the finest and of the coarsest simulation: nobody sees the difference
-# by eye.
+# The fitted distribution, with rows of the finest and of the coarsest simulation: nobody sees the
+# difference by eye.
 
 figure, panels = plt.subplots(1, 3, figsize=(11.5, 3.7), layout="constrained")
 limits = [(-2.2, 2.2), (-2, 2)]

@@ -4,16 +4,15 @@ Run from the root of the repository:
 
     python experiments/known_densities.py [--rows 1000] [--seeds 3]
 
-The table also goes into README.md, between its markers.
+The table goes to experiments/results/known_densities.md.
 
 Mean test log-likelihood (5000 fresh rows) over seeds. "ours, checked" repeats our figure with the
-normalising constant by quadrature instead of importance sampling.
+normalizing constant by quadrature instead of importance sampling.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import time
 import warnings
 from pathlib import Path
@@ -26,6 +25,7 @@ from kexpfam import KernelExponentialFamily, NormalizerWarning, QuadratureNormal
 from kexpfam.datasets import DENSITIES, make_density
 from kexpfam.metrics import cross_validated_kernel_density
 
+RESULT = Path(__file__).parent / "results" / "known_densities.md"
 COLUMNS = ("truth", "ours", "ours, checked", "base", "KernelDensity", "seconds")
 
 
@@ -51,15 +51,6 @@ def figures(name: str, n_rows: int, seed: int) -> tuple[float, ...]:
     )
 
 
-def into_readme(lines: list[str]) -> None:
-    """Put the table between the README's markers."""
-    readme = Path(__file__).parents[1] / "README.md"
-    marked = r"(<!-- known_densities -->\n).*(<!-- /known_densities -->)"
-    table = "\n".join(lines)
-    text = re.sub(marked, rf"\g<1>{table}\n\g<2>", readme.read_text("utf-8"), flags=re.DOTALL)
-    readme.write_text(text, "utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1000)
@@ -79,7 +70,8 @@ def main() -> None:
             f"| {name} | " + " | ".join(f"{means[column]:.3f}" for column in COLUMNS) + " |"
         )
         console.print(f"{name}: done", style="dim")
-    into_readme(lines)
+    made = "Made by `python experiments/known_densities.py`."
+    RESULT.write_text("\n".join([*lines, "", made, ""]), "utf-8")
     console.print(table)
     console.print(f"Better than KernelDensity on {wins} of {len(DENSITIES)}.")
     console.print(f"Least gain on its own base density: {worst:+.3f}.")

@@ -1,4 +1,4 @@
-"""Why held-out likelihood has a veto, and why the normaliser draws from widened copies.
+"""Why held-out likelihood has a veto, and why the normalizer draws from widened copies.
 
 Run from the root of the repository:  python experiments/selection.py [--seeds 3]
 

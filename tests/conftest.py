@@ -62,12 +62,16 @@ def moment_source(basis, noise, rows, weights, base, folds=None, **options) -> M
     return MomentSource(basis, noise, base, source, **options)
 
 
-@pytest.fixture
-def two_clusters(generator) -> np.ndarray:
+def clusters(generator: np.random.Generator) -> np.ndarray:
     """300 rows in two correlated clusters: enough structure for a mixture of several parts."""
     first = generator.standard_normal((180, 2)) @ np.array([[0.6, 0.2], [0.0, 0.4]]) + [1, 0.5]
     second = generator.standard_normal((120, 2)) * [0.3, 0.7] - [1, 0.8]
     return np.concatenate([first, second])
+
+
+@pytest.fixture
+def two_clusters(generator) -> np.ndarray:
+    return clusters(generator)
 
 
 @pytest.fixture(params=["uniform", "gaussian", "mixture"])

@@ -1,4 +1,4 @@
-"""Bad input gives a clear error or a documented behaviour, never a NaN model."""
+"""Bad input gives a clear error or a documented behavior, never a NaN model."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_weights_that_make_no_sense(weights, message):
         ({"n_components": 2.5}, "whole number ≥ 1"),
         ({"length_scale": 0.0}, "positive number"),
         ({"length_scale": [1.0, 2.0, 3.0]}, "2 positive numbers"),
-        ({"length_scale": "auto"}, "'tuned'"),
+        ({"length_scale": "tuned"}, "Here it is called 'auto'"),
         ({"noise_scale": -0.1}, "noise_scale"),
         ({"noise_scale": "much"}, "noise_scale"),
         ({"penalty": -1.0}, "penalty"),
@@ -95,7 +95,7 @@ def test_weights_that_make_no_sense(weights, message):
         ({"basis": "wavelets"}, "basis must be 'fourier'"),
         (
             {"basis": InteractionFeatures(orders=(1, 2))},
-            r"KernelDiffusion\(features=InteractionFeatures\(orders=\(1, 2\).*basis='fourier'",
+            r"KernelDiffusion\(basis=InteractionFeatures\(orders=\(1, 2\).*basis='fourier'",
         ),
         ({"kernel": "linear"}, "'rbf', 'matern', 'rational_quadratic'"),
         ({"base": "cauchy"}, "'uniform', 'gaussian', 'mixture'"),

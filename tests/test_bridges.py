@@ -35,8 +35,8 @@ from kexpfam import (
 )
 from kexpfam.bridges import FourierFeatureMap, as_arviz, as_numpyro, jax_log_density
 from kexpfam.bridges import numpyro_distribution as numpyro_bridge
-from kexpfam.bridges.flow_density import normal_quantile
 from kexpfam.datasets import make_density
+from kexpfam.model.traced_flow import normal_quantile
 
 numpyro = pytest.importorskip("numpyro")
 
@@ -396,7 +396,7 @@ def test_a_ridge_on_features_learns_a_wave():
 
 
 def test_a_scaler_before_the_model_changes_units_alone(rows):
-    """The model standardises inside: scaled rows give the same density up to the volume."""
+    """The model standardizes inside: scaled rows give the same density up to the volume."""
     alone = given().fit(rows)
     pipeline = make_pipeline(StandardScaler(), given()).fit(rows)
     expected = alone.score_samples(rows) + np.log(rows.std(axis=0)).sum()

@@ -113,7 +113,7 @@ def run(folder, environment):
             code = json.loads(server.stdout.readline())
             out, err = ((folder / name).read_text() for name in ("out", "err"))
             assert "Traceback" not in err
-            assert "\x1b" not in err  # no colours or bars where there is no terminal
+            assert "\x1b" not in err  # no colors or bars where there is no terminal
             return SimpleNamespace(code=code, out=out, err=err)
 
         yield run
@@ -162,7 +162,7 @@ def test_a_diffusion_is_fitted_by_default_and_described(run, folder):
     assert record["settings"] == {
         **{"n_components": 16, "n_levels": 4, "random_state": 5, "tolerance": 1e-3},
         "gate": True,
-        **{"features": "auto", "marginals": "auto", "noise_range": "auto"},
+        **{"basis": "auto", "marginals": "auto", "noise_range": "auto"},
     }
     assert len(record["fitted"]["noise_scales"]) == 4
     assert record["versions"]["written_by"] == f"kexpfam {kexpfam.__version__}"
@@ -274,7 +274,7 @@ FIT = ["fit", "-o", "never.kexpfam"]
         ([*FIT, "rows.csv", "--weights", "z"], 1, "no column 'z'"),
         (["fit", "rows.csv", "-o", "."], 1, "it is a folder"),
         (["fit", "rows.csv", "-o", "words.csv/model"], 1, "Cannot write words.csv/model"),
-        (["fit", "rows.csv", "-o", "-"], 2, "give -o the name of a file"),
+        (["fit", "rows.csv", "-o", "-"], 2, "Give -o the name of a file"),
         ([*FIT, "rows.csv", "--penalty", "1"], 2, "--penalty is a setting of --estimator family"),
         ([*FIT, "rows.csv", "--noise-range", "low"], 2, "--noise-range must be a number"),
         ([*FIT, "rows.csv", "--estimator", "best"], 2, "'best' is not one of"),
@@ -307,7 +307,7 @@ def test_a_full_disk_is_named_after_the_librarys_own_warnings(run):
     done = run("fit", "shifted.csv", "-o", "/dev/full", *FAMILY)
     assert done.code == 1
     warned, refused = done.err.splitlines()
-    assert warned.startswith("Warning: The normalising constant is unreliable")
+    assert warned.startswith("Warning: The normalizing constant is unreliable")
     assert refused == "Error: Cannot write /dev/full: No space left on device."
 
 
@@ -446,7 +446,7 @@ def test_help_of_every_command_has_an_example(run):
 
 
 def test_the_demo_prints_a_table_and_writes_a_figure(run, folder):
-    options = ["--rows", "200", "--seeds", "2", "--output", "pictures/demo.png"]
+    options = ["--rows", "100", "--seeds", "1", "--output", "pictures/demo.png"]
     done = run("demo", *options, "--json")
     assert done.code == 0, done.err
     for word in ("log-likelihood", "Fisher", "Denoising", "seconds", "truth", "denoised", "plain"):

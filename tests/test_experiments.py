@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from kexpfam.cli.app import app
-from kexpfam.experiments import EXPERIMENTS, Experiment, Options, reproduce
-from kexpfam.experiments.harness import markdown_table
 from kexpfam.progress import Progress
+from kexpfam_experiments import EXPERIMENTS, Experiment, Options, reproduce
+from kexpfam_experiments.harness import markdown_table
 
 NEEDS_DATA = {"table_1"}
 

@@ -13,17 +13,23 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from kexpfam import KernelDiffusion
 from kexpfam.features.interactions import InteractionFeatures
+from tests.conftest import clusters
 
 SMALL = {
     "n_components": 16,
     "n_levels": 3,
-    "features": InteractionFeatures(),
+    "basis": InteractionFeatures(),
     "marginals": None,
     "random_state": 0,
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def two_clusters():
+    return clusters(np.random.default_rng(7))
+
+
+@pytest.fixture(scope="module")
 def fitted(two_clusters):
     return KernelDiffusion(**SMALL).fit(two_clusters)
 
@@ -98,7 +104,7 @@ def test_the_users_jax_setting_is_left_alone(fitted, two_clusters):
         ({"n_components": 0}, "n_components must be 'auto' or a whole number ≥ 1"),
         ({"n_levels": 1.5}, "n_levels"),
         ({"tolerance": 0.0}, "tolerance must be a positive number"),
-        ({"features": "dense"}, "features must be 'auto'"),
+        ({"basis": "dense"}, "basis must be 'auto'"),
         ({"noise_range": "wide"}, "noise_range must be 'auto' or two numbers"),
     ],
 )

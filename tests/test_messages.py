@@ -43,8 +43,8 @@ from kexpfam.plotting import (
     plot_calibration,
     plot_corner,
     plot_density,
-    plot_ladder,
     plot_loss_surface,
+    plot_noise_levels,
     plot_score_field,
     plot_tuning_history,
 )
@@ -74,7 +74,7 @@ def model():
 @pytest.fixture(scope="module")
 def diffusion():
     features = InteractionFeatures()
-    settings = {"n_components": 8, "n_levels": 3, "marginals": None, "features": features}
+    settings = {"n_components": 8, "n_levels": 3, "marginals": None, "basis": features}
     return KernelDiffusion(**settings, random_state=0).fit(ROWS)
 
 
@@ -132,7 +132,7 @@ def test_a_share_lies_between_zero_and_one(value):
 
 @pytest.mark.parametrize("value", ["a", -1, 1.5])
 def test_a_seed_is_a_whole_number(value):
-    with pytest.raises(ValueError, match="random_state must be None, a whole number ≥ 0 or a"):
+    with pytest.raises(ValueError, match="random_state must be None, a whole number from 0"):
         seeded(value)
 
 
@@ -242,7 +242,7 @@ def test_every_way_in_refuses_what_is_no_table(model, diffusion):
         ({"normalizer": "quadrture"}, r"Did you mean 'quadrature'\?"),
         ({"normalizer": 3}, "got 3"),
         ({"standardize": "no"}, "standardize must be True or False; got 'no'"),
-        ({"noise_scale": True}, "'tuned' or a number ≥ 0; got True"),
+        ({"noise_scale": True}, "'auto' or a number ≥ 0; got True"),
         ({"n_components": True}, "n_components must be a whole number ≥ 1; got True"),
     ],
 )
@@ -256,8 +256,8 @@ def test_settings_of_the_family(options, message):
     [
         ({"n_components": "Auto"}, "'auto' or a whole number ≥ 1; got 'Auto'"),
         ({"n_components": np.ones(2)}, "'auto' or a whole number ≥ 1"),
-        ({"marginals": "gaussianise"}, r"Did you mean 'gaussianize'\?"),
-        ({"features": np.ones(2)}, "features must be 'auto' or an object like"),
+        ({"marginals": "gaussianize"}, r"Did you mean 'gaussianize'\?"),
+        ({"basis": np.ones(2)}, "basis must be 'auto' or an object like"),
         ({"noise_range": (0.1, np.inf)}, r"0 < low < high; got \(0\.1, inf\)"),
     ],
 )
@@ -307,11 +307,11 @@ def test_settings_of_objects(build, message):
         (lambda m, d: m.fit(ROWS, sample_weight="w"), ValueError, "the weights themselves"),
         (lambda m, d: m.merge(d), TypeError, "other must be a fitted KernelExponentialFamily"),
         (lambda m, d: m.merge(family()), NotFittedError, "not fitted"),
-        (lambda m, d: stein_test(m, ROWS, kernel="rbf"), ValueError, "called 'gaussian'"),
+        (lambda m, d: stein_test(m, ROWS, kernel="gaussian"), ValueError, "called 'rbf'"),
         (lambda m, d: stein_test(m, ROWS, kernel=abs), ValueError, "must return a Profile"),
         (lambda m, d: stein_test(Matern, ROWS), ValueError, "got the class Matern"),
         (lambda m, d: stein_test(lambda X: "a", ROWS), ValueError, "as an array of numbers"),
-        (lambda m, d: fssd_test(m, ROWS, locations="optimised"), ValueError, "mean 'optimized'"),
+        (lambda m, d: fssd_test(m, ROWS, locations="optimized"), ValueError, "mean 'optimized'"),
         (lambda m, d: fssd_test(m, ROWS, locations=[["a"]]), ValueError, "array of numbers"),
         (lambda m, d: fisher_divergence(ROWS, m, ROWS), TypeError, "in the order model, X, true"),
         (lambda m, d: fisher_divergence(m, ROWS, ROWS[:5]), ValueError, r"got the shape \(5, 2\)"),
@@ -362,8 +362,12 @@ def test_rows_never_seen_cannot_be_forgotten():
         (lambda m, d: plot_density(m, ROWS, ax="left"), TypeError, "ax must be matplotlib axes"),
         (lambda m, d: plot_density(m, ROWS, max_rows=-1), ValueError, "max_rows must be .* ≥ 0"),
         (lambda m, d: plot_calibration(m, ROWS, coverage=95.0), ValueError, r"mean 0\.95\?"),
-        (lambda m, d: plot_ladder(d, n_levels=0), ValueError, "n_levels must be .* ≥ 1; got 0"),
-        (lambda m, d: plot_ladder(KernelDiffusion()), NotFittedError, "not fitted"),
+        (
+            lambda m, d: plot_noise_levels(d, n_levels=0),
+            ValueError,
+            "n_levels must be .* ≥ 1; got 0",
+        ),
+        (lambda m, d: plot_noise_levels(KernelDiffusion()), NotFittedError, "not fitted"),
         (lambda m, d: plot_loss_surface(family()), NotFittedError, "not fitted"),
         (lambda m, d: plot_tuning_history(family()), NotFittedError, "not fitted"),
         (lambda m, d: plot_score_field(OnlyDensity()), TypeError, "must have a method gradient"),
@@ -498,3 +502,25 @@ def test_every_parameter_is_described_with_its_default(function):
     if inspect.isroutine(function) and function.__name__ != "save":
         returned = inspect.signature(function).return_annotation
         assert returned in (None, "None") or "Returns\n-------" in docstring
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: KernelDiffusion(features="auto"), "'features' is called 'basis' now"),
+        (lambda: stein_test(None, ROWS, n_bootstrap=9), "'n_bootstrap' is called 'n_null_draws'"),
+    ],
+)
+def test_old_names_are_answered_with_the_new_ones(ask, message):
+    with pytest.raises(TypeError, match=message):
+        ask()
+
+
+@pytest.mark.parametrize("seed", [0, None, np.random.RandomState(0), np.random.default_rng(0)])
+def test_one_contract_for_random_state(seed, model, diffusion):
+    assert model.sample(3, random_state=seed).shape == (3, 2)
+    assert diffusion.sample(3, random_state=seed).shape == (3, 2)
+    assert make_density("ring").sample(3, random_state=seed).shape == (3, 2)
+    assert family(random_state=seed).fit(ROWS).score_samples(ROWS).shape == (len(ROWS),)
+    with pytest.raises(ValueError, match="RandomState or Generator; got 'lucky'"):
+        model.sample(3, random_state="lucky")

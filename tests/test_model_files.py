@@ -74,7 +74,7 @@ def assert_same_predictions(one, other, X):
         np.testing.assert_array_equal(getattr(one, method)(X), getattr(other, method)(X))
 
 
-# A bad normaliser is as good to store as any.
+# A bad normalizer is as good to store as any.
 @pytest.mark.filterwarnings("ignore::kexpfam.NormalizerWarning")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_family_comes_back_bit_by_bit(name, ring, tmp_path):

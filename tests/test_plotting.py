@@ -23,17 +23,17 @@ from kexpfam.plotting import (
     plot_calibration,
     plot_corner,
     plot_density,
-    plot_ladder,
     plot_log_density_quantiles,
     plot_loss_surface,
+    plot_noise_levels,
     plot_score_field,
     plot_tuning_history,
 )
 from kexpfam.plotting.canvas import new_axes, shades
 from kexpfam.plotting.corner import smoothed_histogram
 from kexpfam.plotting.grids import cell_middles, checked_window, density_thresholds, grid_rows
-from kexpfam.plotting.ladder import noised_rows, shown_levels
 from kexpfam.plotting.loss_surface import draw_loss_surface
+from kexpfam.plotting.noise_levels import noised_rows, shown_levels
 from kexpfam.plotting.ranks import _cumulative, count_band, ranks_among, spread_places
 from kexpfam.plotting.score_field import compressed_lengths
 
@@ -97,7 +97,7 @@ def quiver(ax):
 
 
 def arrows_of(ax):
-    """Places, steps and colour values of the arrows."""
+    """Places, steps and color values of the arrows."""
     found = quiver(ax)
     return found.XY, np.stack([found.U, found.V], axis=1), np.asarray(found.get_array())
 
@@ -128,8 +128,8 @@ def test_settings_of_matplotlib_stay_and_given_axes_are_used(frame):
 
 @pytest.mark.parametrize("name", ["Blues", "cividis_r"])
 def test_shades_keep_their_order_in_grey(name):
-    grey = shades(7, 0.13, 0.92, name)[:, :3] @ [0.299, 0.587, 0.114]
-    assert (np.diff(grey) < -0.04).all()
+    gray = shades(7, 0.13, 0.92, name)[:, :3] @ [0.299, 0.587, 0.114]
+    assert (np.diff(gray) < -0.04).all()
 
 
 # Densities
@@ -211,14 +211,14 @@ def test_what_a_density_cannot_be_drawn_of(tuned, frame):
 def test_arrows_point_along_the_gradient(tuned, frame):
     limits = [(-4, 4), (-5, 3)]
     ax = plot_score_field(tuned, frame, limits=limits, n_points=9)
-    places, steps, colours = arrows_of(ax)
+    places, steps, colors = arrows_of(ax)
     scores = tuned.gradient(pd.DataFrame(places, columns=COLUMNS))
     lengths = np.linalg.norm(scores, axis=1)
     # A square window: directions and magnitudes are those of the gradient itself.
     np.testing.assert_allclose(
         steps / np.linalg.norm(steps, axis=1, keepdims=True), scores / lengths[:, None], atol=1e-9
     )
-    np.testing.assert_allclose(colours, lengths)
+    np.testing.assert_allclose(colors, lengths)
     assert (np.argsort(np.linalg.norm(steps, axis=1)) == np.argsort(lengths)).all()
     np.testing.assert_array_equal(dots(ax), frame.to_numpy())
 
@@ -250,9 +250,9 @@ def test_a_field_of_zeros_is_drawn():
 
 def test_a_noise_level_can_be_chosen(diffusion):
     ax = plot_score_field(diffusion, noise_scale=0.5, limits=[(-5, 5), (-5, 5)], n_points=6)
-    places, _, colours = arrows_of(ax)
+    places, _, colors = arrows_of(ax)
     expected = np.linalg.norm(diffusion.smoothed_gradient(places, 0.5), axis=1)
-    np.testing.assert_allclose(colours, expected)
+    np.testing.assert_allclose(colors, expected)
 
 
 def test_what_a_field_cannot_be_drawn_of(tuned, frame):
@@ -262,21 +262,21 @@ def test_what_a_field_cannot_be_drawn_of(tuned, frame):
         plot_score_field(KernelDensity().fit([[0.0], [1.0]]), [[0.0], [1.0]])
 
 
-# The ladder
+# Noise levels
 
 
-def test_the_ladder_has_the_fields_of_its_levels(diffusion):
+def test_every_level_has_its_own_field(diffusion):
     rows = make_density("ring").sample(100, random_state=1)
-    axes = plot_ladder(diffusion, rows, n_levels=3, n_points=6)
+    axes = plot_noise_levels(diffusion, rows, n_levels=3, n_points=6)
     levels = shown_levels(diffusion.noise_scales_, 3)
     assert levels[0] == diffusion.noise_scales_[0]
     assert [ax.get_title() for ax in axes] == [f"σ = {level:.2g}" for level in levels]
     for ax, level in zip(axes, levels, strict=True):
-        places, _, colours = arrows_of(ax)
+        places, _, colors = arrows_of(ax)
         scores = diffusion.smoothed_gradient(places, level)
         widths = np.array([np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())])
         scores *= widths / np.sqrt(widths.prod())
-        np.testing.assert_allclose(colours, np.linalg.norm(scores, axis=1))
+        np.testing.assert_allclose(colors, np.linalg.norm(scores, axis=1))
         assert dots(ax).shape == rows.shape
     assert len({quiver(ax).norm for ax in axes}) == 1
     np.testing.assert_allclose(dots(axes[0]), rows, atol=0.6)
@@ -297,15 +297,15 @@ def test_levels_begin_at_the_lowest_and_end_where_there_is_something_to_see():
         shown_levels(np.array([0.1, 1.0]), 0)
 
 
-def test_what_a_ladder_cannot_be_drawn_of(tuned, diffusion):
+def test_what_noise_levels_cannot_be_drawn_of(tuned, diffusion):
     with pytest.raises(TypeError, match=r"KernelDiffusion; got a KernelExponentialFamily"):
-        plot_ladder(tuned)
+        plot_noise_levels(tuned)
     wide = copy.copy(diffusion)
     wide.n_features_in_ = 3
     with pytest.raises(ValueError, match="two columns; this one has 3"):
-        plot_ladder(wide)
+        plot_noise_levels(wide)
     with pytest.raises(ValueError, match=r"1 × 5 axes.*got 2"):
-        plot_ladder(diffusion, [[0.0, 0.0], [1.0, 1.0]], axes=plt.subplots(2)[1])
+        plot_noise_levels(diffusion, [[0.0, 0.0], [1.0, 1.0]], axes=plt.subplots(2)[1])
 
 
 # Corner plots
@@ -375,7 +375,7 @@ def test_the_loss_surface_marks_the_choice(tuned):
     assert np.isfinite(tuned.penalty_)
     np.testing.assert_array_equal(line(ax, "chosen"), [[tuned.noise_scale_, tuned.penalty_]])
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    # Zero is the base density: what is above is grey.
+    # Zero is the base density: what is above is gray.
     assert mesh.norm.vmax == 0
     assert to_rgb(mesh.cmap.get_over()) == to_rgb("0.85")
 
@@ -424,7 +424,7 @@ def test_an_untuned_model_has_no_surface_and_no_history(frame, tuned):
         gate=False,
         random_state=0,
     ).fit(frame)
-    with pytest.raises(ValueError, match="penalty='tuned' or noise_scale='tuned'"):
+    with pytest.raises(ValueError, match="penalty='auto' or noise_scale='auto'"):
         plot_loss_surface(model)
     with pytest.raises(ValueError, match="tuning='adam'"):
         plot_tuning_history(model)

@@ -79,8 +79,8 @@ def test_likelihood_is_that_of_the_model_at_the_held_out_rows(report, frame):
 def test_gaussian_peer_is_the_maximum_likelihood_fit_to_the_training_rows(report, frame):
     judged = frame.iloc[held_out(report)]
     training = frame.drop(index=judged.index).to_numpy()
-    law = multivariate_normal(training.mean(axis=0), np.cov(training.T, bias=True))
-    logs = law.logpdf(judged.to_numpy())
+    distribution = multivariate_normal(training.mean(axis=0), np.cov(training.T, bias=True))
+    logs = distribution.logpdf(judged.to_numpy())
     peer = report.sections["likelihood"].data["peers"][0]
     assert peer["name"] == "Gaussian"
     assert peer["mean"] == pytest.approx(logs.mean(), abs=0.01)
@@ -210,9 +210,9 @@ def test_headings_labels_and_captions_are_there(report):
     assert tags.count("h1") == 1
     assert tags.count("h2") == len(report.sections)
     assert tags.count("table") == tags.count("caption") > 3
-    labelled = {values["for"] for tag, values in page.found if tag == "label"}
+    labeled = {values["for"] for tag, values in page.found if tag == "label"}
     controls = {values["id"] for tag, values in page.found if tag in ("input", "select")}
-    assert labelled == controls
+    assert labeled == controls
     charts = [values for tag, values in page.found if tag == "svg"]
     assert all(values.get("aria-label") for values in charts)
 

@@ -78,14 +78,14 @@ def points(browser, kind: str) -> int:
     return len(browser.find_elements(By.CSS_SELECTOR, f"#pairs-plot .point-{kind}"))
 
 
-def centred(browser, element) -> None:
+def centered(browser, element) -> None:
     browser.execute_script(
         "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element
     )
 
 
 def click(browser, element) -> None:
-    centred(browser, element)
+    centered(browser, element)
     element.click()
 
 
@@ -152,7 +152,7 @@ def test_keys_walk_over_points_and_zoom(browser):
 
 def test_pointing_at_a_row_shows_it_and_dragging_zooms(browser):
     plot = named(browser, "pairs-plot")
-    centred(browser, plot)
+    centered(browser, plot)
     point = browser.find_elements(By.CSS_SELECTOR, "#pairs-plot .point-data")[0]
     ActionChains(browser).move_to_element(point).perform()
     assert browser.find_elements(By.CSS_SELECTOR, "#pairs-plot .picked")
@@ -201,10 +201,10 @@ def test_a_narrow_page_does_not_overflow(browser):
 
 
 def contrast(browser, selector: str) -> float:
-    """The ratio of the WCAG between an element's colour and the page's."""
+    """The ratio of the WCAG between an element's color and the page's."""
 
-    def luminance(colour: str) -> float:
-        channels = np.array([int(part) for part in colour.strip("rgba()").split(",")[:3]]) / 255
+    def luminance(color: str) -> float:
+        channels = np.array([int(part) for part in color.strip("rgba()").split(",")[:3]]) / 255
         linear = np.where(
             channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4
         )

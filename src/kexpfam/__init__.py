@@ -37,8 +37,14 @@ _HOMES = {
         "NystromFeatures",
         "RationalQuadratic",
     ),
-    "moments": ("MonteCarloNoise", "TaylorNoise"),
-    "noise": ("CharacteristicNoise", "GaussianNoise", "LaplaceNoise", "UniformNoise"),
+    "noise": (
+        "CharacteristicNoise",
+        "GaussianNoise",
+        "LaplaceNoise",
+        "MonteCarloNoise",
+        "TaylorNoise",
+        "UniformNoise",
+    ),
     "normalizer": ("ImportanceNormalizer", "QuadratureNormalizer"),
     "precision": ("keep_compilations",),
     "tuning": ("Hyperparameters", "Tuning"),
@@ -144,12 +150,6 @@ if TYPE_CHECKING:
     from kexpfam.features import (
         RationalQuadratic as RationalQuadratic,
     )
-    from kexpfam.moments import (
-        MonteCarloNoise as MonteCarloNoise,
-    )
-    from kexpfam.moments import (
-        TaylorNoise as TaylorNoise,
-    )
     from kexpfam.noise import (
         CharacteristicNoise as CharacteristicNoise,
     )
@@ -158,6 +158,12 @@ if TYPE_CHECKING:
     )
     from kexpfam.noise import (
         LaplaceNoise as LaplaceNoise,
+    )
+    from kexpfam.noise import (
+        MonteCarloNoise as MonteCarloNoise,
+    )
+    from kexpfam.noise import (
+        TaylorNoise as TaylorNoise,
     )
     from kexpfam.noise import (
         UniformNoise as UniformNoise,

@@ -33,11 +33,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logsumexp
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import draw_defensively
-from kexpfam.choices import checked_name, positive_number, resolve, whole
+from kexpfam.choices import checked_name, positive_number, resolve, seeded, whole
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, SectionBasis, Spectrum
 from kexpfam.features.sections import all_functions
@@ -139,7 +139,7 @@ def fourier_error_bound(
     gram, coupling, energy = _kernel_terms(rows, slopes, scales, spectrum)
     factor = cho_factor(gram + n_rows * penalty * np.eye(len(gram)))
     solution = cho_solve(factor, coupling)
-    generator = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    generator = seeded(random_state)
     first, second = _frequency_means(
         rows, slopes, scales, spectrum, solution.reshape(rows.shape), n_draws, generator
     )
@@ -206,7 +206,7 @@ def wasserstein_terms(
     n_draws: int = 4096,
     random_state: Any = None,
 ) -> WassersteinTerms:
-    """The two terms of the bound on W(p₀, p), in standardised units, for Gaussian noise.
+    """The two terms of the bound on W(p₀, p), in standardized units, for Gaussian noise.
 
     √E|ε|² = σ√d, and √J between data and model, both with the noise added: their scores are
     means over the rows and over weighted draws of the base density.
@@ -218,7 +218,7 @@ def wasserstein_terms(
     X : array or data frame of shape (n_samples, n_features)
         Rows that stand for the truth; best ones that were not fitted.
     noise_scale : float, optional
-        σ, in standardised units; the model's own by default.
+        σ, in standardized units; the model's own by default.
     n_draws : int, default=4096
         Draws of the base density, and of noisy rows.
     random_state : int, RandomState or None, default=None
@@ -253,7 +253,7 @@ def wasserstein_terms(
             f"The Wasserstein bound needs noise: noise_scale > 0; got {scale}. Give one, or fit "
             "with noise."
         )
-    generator = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    generator = seeded(random_state)
     draws = draw_defensively(model.density_.base, n_draws, generator)
     tilts = model.density_.tilt(draws.rows) + draws.log_proportions
     noisy = rows[generator.integers(len(rows), size=n_draws)]
@@ -266,15 +266,15 @@ def wasserstein_terms(
 
 def _smoothed_score(
     points: Float[np.ndarray, "k d"],
-    centres: Float[np.ndarray, "n d"],
+    centers: Float[np.ndarray, "n d"],
     log_weights: Float[np.ndarray, " n"],
     scale: float,
 ) -> Float[np.ndarray, "k d"]:
-    """∇log of a weighted mixture of Gaussians of width `scale` at the centres."""
+    """∇log of a weighted mixture of Gaussians of width `scale` at the centers."""
     pieces = []
-    for piece in np.array_split(points, max(1, len(points) * len(centres) // 2**22)):
-        squares = ((piece[:, None] - centres) ** 2).sum(axis=2)
+    for piece in np.array_split(points, max(1, len(points) * len(centers) // 2**22)):
+        squares = ((piece[:, None] - centers) ** 2).sum(axis=2)
         logs = log_weights - squares / (2 * scale**2)
         shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        pieces.append((shares @ centres - piece) / scale**2)
+        pieces.append((shares @ centers - piece) / scale**2)
     return np.concatenate(pieces)

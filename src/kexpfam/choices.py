@@ -1,25 +1,29 @@
 """What users choose, by name or number: checked at the border, in the same words everywhere.
 
-A misspelt name is answered with the nearest one there is, and a name that other libraries use with
-ours.
+A misspelled name is answered with the nearest one there is, and a name that other libraries use
+with ours.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import operator
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 __all__ = [
     "as_number",
     "checked_name",
+    "entropy",
     "listed",
     "nearest",
     "positive_number",
+    "renamed",
     "resolve",
     "seeded",
     "share",
@@ -27,9 +31,17 @@ __all__ = [
     "whole",
 ]
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _LONGEST_SHOWN = 100
-# What other libraries call the same thing.
-_ELSEWHERE = {"gaussian": "rbf", "rbf": "gaussian", "normal": "gaussian", "none": None}
+# What other libraries, or earlier versions of this one, call the same thing.
+_ELSEWHERE = {
+    "gaussian": "rbf",
+    "rbf": "gaussian",
+    "normal": "gaussian",
+    "none": None,
+    "tuned": "auto",
+}
 
 
 def listed(choices: Iterable[str]) -> str:
@@ -45,7 +57,7 @@ def shown(value: Any) -> str:
 
 
 def nearest(value: Any, names: Iterable[Any]) -> str:
-    """A question whether the name most like a misspelt one was meant; empty where none is."""
+    """A question whether the name most like a misspelled one was meant; empty where none is."""
     if not isinstance(value, str):
         return ""
     known = {str(name).lower(): name for name in names}
@@ -130,15 +142,44 @@ def share(parameter: str, value: Any) -> float:
     return number
 
 
-def seeded(random_state: Any) -> np.random.Generator:
-    """A generator, from anything that `numpy.random.default_rng` takes."""
+def entropy(random_state: Any, size: int = 4) -> list[int]:
+    """Numbers that everything random follows from: the one door for `random_state`.
+
+    It may be None, a whole number, a NumPy RandomState or a NumPy Generator; the last two are
+    advanced.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return [int(number) for number in random_state.integers(2**31, size=size)]
     try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
+        found: list[int] = check_random_state(random_state).randint(2**31, size=size).tolist()
+    except ValueError:
         raise ValueError(
-            f"random_state must be None, a whole number ≥ 0 or a NumPy Generator; got "
-            f"{random_state!r}."
+            "random_state must be None, a whole number from 0 to 2³² − 1, or a NumPy RandomState "
+            f"or Generator; got {shown(random_state)}."
         ) from None
+    return found
+
+
+def seeded(random_state: Any) -> np.random.Generator:
+    """A generator from a `random_state`."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(entropy(random_state))
+
+
+def renamed(**names: str) -> Callable[[F], F]:
+    """A decorator: keywords that were renamed are answered with the name that they have now."""
+
+    def decorated(function: F) -> F:
+        @functools.wraps(function)
+        def checked(*arguments: Any, **options: Any) -> Any:
+            for old in names.keys() & options.keys():
+                raise TypeError(f"{old!r} is called {names[old]!r} now.")
+            return function(*arguments, **options)
+
+        return cast("F", checked)
+
+    return decorated
 
 
 def as_number(value: Any) -> float:

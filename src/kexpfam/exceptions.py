@@ -31,7 +31,7 @@ class ModelFileError(ValueError):
 
 
 class NormalizerWarning(UserWarning):
-    """The estimate of the normalising constant cannot be relied upon."""
+    """The estimate of the normalizing constant cannot be relied upon."""
 
 
 class FlowWarning(UserWarning):

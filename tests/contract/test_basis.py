@@ -72,6 +72,15 @@ def mixture(two_clusters, generator):
     return MixtureBase(n_components=2).fit(make_sketch(two_clusters), generator)
 
 
+@compiled
+def _values(basis, coefficients, rows):
+    return basis.values(coefficients, rows)
+
+
+def evaluated(basis, coefficients, rows):
+    return np.asarray(_values(basis, coefficients, rows))
+
+
 def test_every_name_stands_for_a_family_under_contract():
     assert {type(family) for family in FEATURES.values()} == {
         type(family) for family, _ in FAMILIES.values()
@@ -113,7 +122,7 @@ def test_gradient_and_laplacian_are_derivatives_of_the_values(unit_basis, two_cl
 
 
 def test_length_scales_stretch_the_rows(unit_basis, two_clusters, generator):
-    """f of rows and centres stretched by the length-scales is f of unit length-scales."""
+    """f of rows and centers stretched by the length-scales is f of unit length-scales."""
     weights = generator.standard_normal(unit_basis.n_features)
     # Δ of a stretched function is the stretched Δ only if all columns stretch alike.
     alike = "laplacian" in getattr(unit_basis, "functionals", ())
@@ -159,17 +168,51 @@ def test_the_penalty_is_positive_definite(unit_basis):
     assert matrix is None or np.linalg.eigvalsh(matrix).min() > 0
 
 
-def test_kernel_functions_are_penalised_by_their_gram_matrix(unit_basis, generator):
-    """⟨f, k(z, ·)⟩ = f(z): for functions of the kernel, βᵀRβ' is f's functional of f'."""
-    matrix = penalty_matrix_of(unit_basis.rescaled(SCALES))
-    if matrix is None:
-        pytest.skip("independent coefficients")
-    np.testing.assert_allclose(np.diag(matrix), 1.0, atol=1e-8)  # the jitter
-    np.testing.assert_allclose(matrix, matrix.T)
+KERNEL_FAMILIES = [name for name in FAMILIES if name.startswith(("nystrom", "exact"))]
+
+
+@pytest.mark.parametrize("name", KERNEL_FAMILIES)
+def test_kernel_functions_are_penalised_by_their_gram_matrix(name, two_clusters, generator):
+    """⟨D k(z, ·), f⟩ = Df(z): the Gram matrix by differences of the functions at the points.
+
+    Each function is D k(z, ·) over its norm, so that line i of the matrix is D_i of all functions
+    over D_i of the i-th.
+    """
+    family, spectrum = FAMILIES[name]
+    unit_basis = family.build(8, make_sketch(two_clusters[::30]), spectrum, generator)
+    basis = unit_basis.rescaled(SCALES)
+    matrix, points = np.asarray(penalty_matrix_of(basis)), np.asarray(basis.points)
+    step = 1e-3
+
+    def functions(rows):
+        values = [evaluated(basis, one, rows) for one in np.eye(basis.n_features)]
+        return np.transpose(values)
+
+    kinds = {"value": [], "gradient": [], "laplacian": []}
+    kinds["value"].append(functions(points))
+    second = 0.0
+    for axis in np.eye(2):
+        ahead, behind = functions(points + step * axis), functions(points - step * axis)
+        kinds["gradient"].append((ahead - behind) / (2 * step))
+        second = second + (ahead + behind - 2 * kinds["value"][0]) / step**2
+    kinds["laplacian"].append(second)
+    chosen = getattr(basis, "functionals", ("value",))
+    stacked = np.stack([part for kind in chosen for part in kinds[kind]], axis=1)
+    lines = stacked.reshape(-1, basis.n_features)
+    lines = lines[np.asarray(getattr(basis, "selected", np.arange(len(lines))))]
+    expected = lines / np.diag(lines)[:, None]
+    # Differences of a step of 1e-3: its square, and for Matérn kernels their kink.
+    tolerance = 1e-5 if isinstance(spectrum, RadialBasis) else 5e-3
+    np.testing.assert_allclose(matrix, expected, atol=tolerance)
+
+
+def test_independent_functions_are_penalised_alike(unit_basis):
+    matrix = penalty_matrix_of(unit_basis)
+    assert (matrix is None) == (not hasattr(unit_basis, "points"))
 
 
 def test_automatic_noise_is_one_the_basis_can_average(unit_basis):
-    settled = AutomaticNoise().settled_for(unit_basis)
+    settled = AutomaticNoise().checked_for(unit_basis)
     assert unit_basis.averages(settled)
     assert isinstance(settled, NoNoise) != unit_basis.averages(GaussianNoise())
 
@@ -180,9 +223,9 @@ def test_noise_can_be_drawn_or_expanded_with_every_basis(
 ):
     if isinstance(treatment, TaylorNoise) and unit_basis.n_derivatives < 4:
         with pytest.raises(ValueError, match="four derivatives"):
-            treatment.settled_for(unit_basis)
+            treatment.checked_for(unit_basis)
         return
-    assert treatment.settled_for(unit_basis) is treatment
+    assert treatment.checked_for(unit_basis) is treatment
     source = moment_source(unit_basis, treatment, two_clusters, np.ones(300), mixture)
     plain = moment_source(unit_basis, NoNoise(), two_clusters, np.ones(300), mixture)
     systems = [

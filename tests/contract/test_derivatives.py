@@ -22,20 +22,20 @@ from kexpfam.datasets import make_thin_table
 @pytest.fixture(scope="module")
 def rows():
     """Thin enough for a tilt to pay."""
-    return make_thin_table("powers", 600, random_state=0)[:, [0, 2, 3]]
+    return make_thin_table("powers", 400, random_state=0)[:, [0, 2]]
 
 
 class UsersDensity:
     """A wide Gaussian, written by a user."""
 
     def log_density(self, X):
-        return -(X**2).sum(axis=1) / 8 - 1.5 * np.log(8 * np.pi)
+        return -(X**2).sum(axis=1) / 8 - np.log(8 * np.pi)
 
     def gradient(self, X):
         return -X / 4
 
     def sample(self, n, generator):
-        return 2 * generator.standard_normal((n, 3))
+        return 2 * generator.standard_normal((n, 2))
 
 
 GIVEN = {
@@ -57,12 +57,12 @@ FAMILIES = {
     "averaged base": {"base": "averaged_mixture"},
     "uniform base": {"base": "uniform"},
     "user's base": {"base": UsersDensity()},
-    "not standardised": {"standardize": False},
+    "not standardized": {"standardize": False},
     "base alone": {"base": "gaussian", "penalty": 1e-6, "gate": True},
 }
 # No tilt pays here.
-GAUSSIAN = np.random.default_rng(0).standard_normal((200, 3))
-DIFFUSION = {"n_components": 64, "n_levels": 4, "gate": False, "random_state": 0}
+GAUSSIAN = np.random.default_rng(0).standard_normal((200, 2))
+DIFFUSION = {"n_components": 32, "n_levels": 3, "gate": False, "random_state": 0}
 DIFFUSIONS = {
     "plain": {"marginals": None},
     "power transforms": {"marginals": "yeo_johnson"},
@@ -83,7 +83,7 @@ def differences(function, rows, scales, step):
 
 
 def assert_derivatives_agree(model, rows):
-    some, scales = rows[:12], rows.std(axis=0)
+    some, scales = rows[:8], rows.std(axis=0)
     gradient = differences(model.score_samples, some, scales, 1e-5)
     # Rounding of a log density (1e-14 of it) over the step, and the step's square.
     np.testing.assert_allclose(
@@ -123,7 +123,7 @@ def test_diffusions(name, rows):
 
 
 def test_diffusions_after_more_rows_and_a_file(rows, tmp_path):
-    model = KernelDiffusion(**DIFFUSION, marginals=None).fit(rows[:400]).partial_fit(rows[400:])
+    model = KernelDiffusion(**DIFFUSION, marginals=None).fit(rows[:300]).partial_fit(rows[300:])
     model.save(tmp_path / "model.kexpfam")
     loaded = kexpfam.load(tmp_path / "model.kexpfam")
     np.testing.assert_array_equal(loaded.gradient(rows[:3]), model.gradient(rows[:3]))

@@ -128,7 +128,7 @@ def test_nearly_parallel_weights_keep_the_matrix_positive_and_accurate(degree, b
     scale, rows = 0.5, np.zeros((1, 2))
     found = closed_form(basis, rows, base, GaussianNoise(), scale).quadratic
     assert np.linalg.eigvalsh(found).min() > -1e-12
-    # E(Z_i)₊^q(Z_j)₊^q for centred normals is the arc-cosine kernel: known in closed form.
+    # E(Z_i)₊^q(Z_j)₊^q for centered normals is the arc-cosine kernel: known in closed form.
     theta = np.arccos(np.clip(weights @ weights.T, -1, 1))
     if degree == 1:
         mean, error = (np.pi - theta) / (2 * np.pi), 160**-0.5 / 10

@@ -1,4 +1,4 @@
-"""Conditional densities against other formulas, other integrators and known laws."""
+"""Conditional densities against other formulas, other integrators and known distributions."""
 
 from __future__ import annotations
 
@@ -275,9 +275,9 @@ def test_two_branches_are_known_to_a_tenth_of_a_nat(generator):
     model = ConditionalKernelExponentialFamily(n_components=40, random_state=0).fit(X, y)
     assert model.gain_ > 0.5
     new, drawn = two_branches(generator, 2000)
-    centre = 0.5 + new[:, 0] ** 2 / 2
+    center = 0.5 + new[:, 0] ** 2 / 2
     truth = np.logaddexp(
-        stats.norm(centre, 0.2).logpdf(drawn), stats.norm(-centre, 0.2).logpdf(drawn)
+        stats.norm(center, 0.2).logpdf(drawn), stats.norm(-center, 0.2).logpdf(drawn)
     ) - np.log(2)
     assert np.mean(truth - model.score_samples(new, drawn)) < 0.1
     intervals = model.predict_interval(np.array([[1.5]]), kind="highest_density")

@@ -100,7 +100,7 @@ def test_the_exact_basis_gives_the_representer_theorems_solution(
     points = generator.standard_normal((30, 2))
     found = solved(basis, rows, weights, base)(points)
     expected = represented(kernel, rows, weights, base.gradient(rows), points)
-    # The Gram matrix is regularised by 1e-9; functions that small change f by about its root.
+    # The Gram matrix is regularized by 1e-9; functions that small change f by about its root.
     np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
@@ -228,7 +228,7 @@ def test_the_papers_form_has_its_own_constants(two_clusters):
 
 
 def test_the_wasserstein_terms_of_a_gaussian_are_known(generator):
-    """Truth N(0, I), model N(0, I·(1.5²)) with β = 0: scores of the smoothed laws are linear."""
+    """Truth N(0, I), model N(0, I·(1.5²)) with β = 0: smoothed, both have linear scores."""
     rows = generator.standard_normal((3000, 2))
 
     class Wide:

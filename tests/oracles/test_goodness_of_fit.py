@@ -1,4 +1,4 @@
-"""Stein features, Stein kernel, statistics and null laws against things independent of them."""
+"""Stein features, Stein kernel, statistics and null distributions against independent oracles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kexpfam.goodness_of_fit.stein_features import stein_features
 
 # The textbook forms of k(x, y), at one pair of points.
 TEXTBOOK = {
-    "gaussian": lambda x, y, width: jnp.exp(-((x - y) @ (x - y)) / (2 * width**2)),
+    "rbf": lambda x, y, width: jnp.exp(-((x - y) @ (x - y)) / (2 * width**2)),
     "inverse_multiquadric": lambda x, y, width: (1 + (x - y) @ (x - y) / width**2) ** -0.5,
 }
 kernels = pytest.mark.parametrize("name", TEXTBOOK)
@@ -125,7 +125,8 @@ def test_the_finite_set_statistic_against_a_double_loop(name, generator):
     features = np.array(features) / np.sqrt(6)
     pairs = [features[i] @ features[j] for i in range(30) for j in range(30) if i != j]
     np.testing.assert_allclose(result.statistic, 30 * np.mean(pairs), rtol=1e-10)
-    # The null law has mean 0 and variance 2 Σλ²; 20 000 draws know the deviation to a few percent.
+    # The null distribution has mean 0 and variance 2 Σλ²; 20 000 draws know its standard
+    # deviation to a few percent.
     deviation = np.sqrt(2 * (np.cov(features.T) ** 2).sum())
     assert abs(result.null_draws.mean()) < 5 * deviation / np.sqrt(20_000)
     np.testing.assert_allclose(result.null_draws.std(), deviation, rtol=0.06)
@@ -136,7 +137,7 @@ def test_the_stein_statistic_and_its_bootstrap_against_a_double_loop(name, gener
     rows = generator.standard_normal((12, 2)) + 5.0
     gradients = -((rows - 5.0) ** 3)
     result = stein_test(
-        lambda _: gradients, rows, width=1.3, kernel=name, n_bootstrap=40_000, random_state=0
+        lambda _: gradients, rows, width=1.3, kernel=name, n_null_draws=40_000, random_state=0
     )
     pairs = np.zeros((12, 12))
     with jax.enable_x64(True):
@@ -146,7 +147,7 @@ def test_the_stein_statistic_and_its_bootstrap_against_a_double_loop(name, gener
                 pairs[i, j] = evaluate(rows[i], gradients[i], rows[j], gradients[j])
     pairs -= np.diag(np.diag(pairs))
     np.testing.assert_allclose(result.statistic, pairs.sum() / 11, rtol=1e-9)
-    # All 2^11 choices of signs (up to a common flip) give the law of the draws exactly.
+    # All 2^11 choices of signs (up to a common flip) give the distribution of the draws exactly.
     flips = 1 - 2 * ((np.arange(2**11)[:, None] >> np.arange(12)) & 1)
     exact = np.sort(np.einsum("ki,ij,kj->k", flips, pairs, flips)) / 11
     # Whatever the signs, a draw is one of these values ...
@@ -163,7 +164,7 @@ def test_the_v_statistic_has_the_same_p_value(generator):
     rows = generator.standard_normal((40, 2)) * 1.2
     gradients = -rows
     matrix = in_float64(
-        lambda *a: stein_kernel(*a, KERNELS["gaussian"]), rows, gradients, rows, gradients
+        lambda *a: stein_kernel(*a, KERNELS["rbf"]), rows, gradients, rows, gradients
     )
     signs = generator.choice([-1.0, 1.0], (500, 40))
     bootstrap = np.einsum("ki,ij,kj->k", signs, matrix, signs)
@@ -175,9 +176,9 @@ def test_the_v_statistic_has_the_same_p_value(generator):
 def test_blocks_do_not_change_the_stein_statistic(generator):
     """1500 rows make two blocks of unequal size; the oracle is one kernel matrix."""
     rows = generator.standard_normal((1500, 2)) * 1.1
-    result = stein_test(lambda x: -x, rows, width=2.0, n_bootstrap=3, random_state=0)
+    result = stein_test(lambda x: -x, rows, width=2.0, n_null_draws=3, random_state=0)
     matrix = in_float64(
-        lambda *a: stein_kernel(*a, KERNELS["gaussian"]), rows / 2, -rows * 2, rows / 2, -rows * 2
+        lambda *a: stein_kernel(*a, KERNELS["rbf"]), rows / 2, -rows * 2, rows / 2, -rows * 2
     )
     expected = (matrix.sum() - np.trace(matrix)) / (4 * 1499)
     np.testing.assert_allclose(result.statistic, expected, rtol=1e-8)
@@ -188,7 +189,7 @@ def test_blocks_do_not_change_the_finite_set_statistic(generator):
     locations = generator.standard_normal((2, 2))
     result = fssd_test(lambda x: -x, rows, locations=locations, width=2.0, random_state=0)
     features = in_float64(
-        lambda *a: stein_features(*a, 2.0, KERNELS["gaussian"]), rows, -rows, locations
+        lambda *a: stein_features(*a, 2.0, KERNELS["rbf"]), rows, -rows, locations
     )
     gram = features @ features.T
     np.testing.assert_allclose(
@@ -199,9 +200,10 @@ def test_blocks_do_not_change_the_finite_set_statistic(generator):
 @pytest.mark.parametrize("weights", [np.ones(4), np.array([2.0])])
 def test_equal_eigenvalues_give_a_chi_square(weights, generator):
     draws = weighted_chi_squares(weights, 20_000, generator)
-    law = stats.chi2(len(weights), loc=-weights.sum(), scale=weights[0])
-    # The largest gap between 20 000 draws and their law exceeds 1.63/√20 000 once in 100 runs.
-    assert stats.kstest(draws, law.cdf).statistic < 1.63 / np.sqrt(20_000)
+    distribution = stats.chi2(len(weights), loc=-weights.sum(), scale=weights[0])
+    # The largest gap between 20 000 draws and their distribution exceeds 1.63/√20 000 once in
+    # 100 runs.
+    assert stats.kstest(draws, distribution.cdf).statistic < 1.63 / np.sqrt(20_000)
 
 
 def test_the_null_law_is_that_of_the_statistic_under_the_model():
@@ -224,7 +226,7 @@ def test_the_power_criterion_against_its_definition(generator):
     rows = generator.standard_normal((40, 2)) + 0.4
     locations = generator.standard_normal((3, 2))
     features = in_float64(
-        lambda *a: stein_features(*a, 1.2, KERNELS["gaussian"]), rows, -rows, locations
+        lambda *a: stein_features(*a, 1.2, KERNELS["rbf"]), rows, -rows, locations
     )
     gram = features @ features.T
     square = (gram.sum() - np.trace(gram)) / (40 * 39)
@@ -232,7 +234,7 @@ def test_the_power_criterion_against_its_definition(generator):
     deviation = np.sqrt(4 * mean @ np.cov(features.T, bias=True) @ mean)
     padding = np.full((5, 2), 3.0)
     found = in_float64(
-        lambda *a: power_criterion(*a, 1.2, KERNELS["gaussian"]),
+        lambda *a: power_criterion(*a, 1.2, KERNELS["rbf"]),
         np.vstack([rows, padding]),
         np.vstack([-rows, padding]),
         np.repeat([1.0, 0.0], [40, 5]),

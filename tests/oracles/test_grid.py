@@ -127,9 +127,9 @@ def test_sums_add_and_scale(family, weighted_rows):
 def kernel_of(basis, differences):
     """Σ a_k² cos(w_k·δ) over the whole lattice, with zero's share, which is half a pair's."""
     plain = plain_basis(basis)
-    centre = plain_basis(replace(basis, indices=np.zeros((1, len(basis.spacing)), int)))
+    center = plain_basis(replace(basis, indices=np.zeros((1, len(basis.spacing)), int)))
     waves = np.cos(differences @ plain.frequencies.T) @ plain.amplitudes**2
-    return waves + centre.amplitudes[0] ** 2 / 2
+    return waves + center.amplitudes[0] ** 2 / 2
 
 
 # Heavy tails, in space or in frequency, want lattices that three columns cannot afford.
@@ -148,7 +148,7 @@ def test_amplitudes_make_the_kernel(spectrum, n_columns, width, n_components, ge
         squares = jnp.asarray(((differences / length_scale) ** 2).sum(axis=1))
         exact = np.asarray(spectrum.profile(squares))
     # For the Gaussian the rectangle rule is exact but for repetitions at distance P and for
-    # frequencies beyond K: below 1e-6 where the lattice is coarsest. Other laws have 64
+    # frequencies beyond K: below 1e-6 where the lattice is coarsest. Other distributions have 64
     # multipliers in place of all, which costs 1e-3.
     tolerance = 2e-6 if isinstance(spectrum, RadialBasis) else 2e-3
     np.testing.assert_allclose(kernel_of(basis, differences), exact, atol=tolerance)

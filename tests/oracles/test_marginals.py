@@ -1,4 +1,4 @@
-"""Marginal maps, averaged mixtures and ties against quantiles, differences and known laws."""
+"""Marginal maps, averaged mixtures and ties against quantiles, differences and known truths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def gaussianized(two_humps):
 
 def test_gaussianized_columns_are_standard_normal(gaussianized, two_humps):
     for column in gaussianized.forward(two_humps).T:
-        # The distance to the normal law stays below the 5 % point for 3000 independent rows.
+        # The distance to a normal distribution stays below the 5 % point for 3000 independent rows.
         assert stats.kstest(column, "norm").statistic < 1.36 / np.sqrt(3000)
 
 

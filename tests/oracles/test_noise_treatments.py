@@ -27,8 +27,8 @@ CASES = {
 
 @pytest.fixture(params=CASES)
 def case(request, two_clusters, generator):
-    family, law = CASES[request.param]
-    return family.build(6, make_sketch(two_clusters), RadialBasis(), generator), law
+    family, distribution = CASES[request.param]
+    return family.build(6, make_sketch(two_clusters), RadialBasis(), generator), distribution
 
 
 def system_of(basis, noise, rows, base, scale):
@@ -43,14 +43,14 @@ def slope(sizes, errors):
 def test_drawn_noise_converges_to_the_closed_form_at_the_monte_carlo_rate(
     case, two_clusters, base_with_affine_score
 ):
-    basis, law = case
+    basis, distribution = case
     rows, scale, counts = two_clusters[:64], 0.4, [2, 8, 32]
-    expected = system_of(basis, law, rows, base_with_affine_score, scale)
+    expected = system_of(basis, distribution, rows, base_with_affine_score, scale)
 
     def error(count):
         squares = []
         for seed in range(4):
-            drawn = MonteCarloNoise(law, n_draws=count, seed=seed)
+            drawn = MonteCarloNoise(distribution, n_draws=count, seed=seed)
             found = system_of(basis, drawn, rows, base_with_affine_score, scale)
             squares.append(np.mean((found.quadratic - expected.quadratic) ** 2))
             squares.append(np.mean((found.linear - expected.linear) ** 2))
@@ -62,12 +62,12 @@ def test_drawn_noise_converges_to_the_closed_form_at_the_monte_carlo_rate(
 
 
 def test_expanded_noise_is_right_to_fourth_order(case, two_clusters, base):
-    basis, law = case
+    basis, distribution = case
     rows, scales = two_clusters[:64], np.array([0.02, 0.04, 0.08])
 
     def errors(scale):
-        found = system_of(basis, TaylorNoise(law), rows, base, scale)
-        expected = system_of(basis, law, rows, base, scale)
+        found = system_of(basis, TaylorNoise(distribution), rows, base, scale)
+        expected = system_of(basis, distribution, rows, base, scale)
         return [
             np.abs(found.quadratic - expected.quadratic).max(),
             np.abs(found.linear - expected.linear).max(),
@@ -79,19 +79,19 @@ def test_expanded_noise_is_right_to_fourth_order(case, two_clusters, base):
 
 def test_losing_the_correction_costs_second_order(case, two_clusters, base):
     """The slope above is not an accident: without the expansion it is two."""
-    basis, law = case
+    basis, distribution = case
     rows, scales = two_clusters[:64], np.array([0.02, 0.04, 0.08])
-    plain = system_of(basis, law, rows, base, 0.0)
+    plain = system_of(basis, distribution, rows, base, 0.0)
     errors = [
-        np.abs(system_of(basis, law, rows, base, scale).quadratic - plain.quadratic).max()
+        np.abs(system_of(basis, distribution, rows, base, scale).quadratic - plain.quadratic).max()
         for scale in scales
     ]
     assert slope(scales, errors) == pytest.approx(2.0, abs=0.1)
 
 
-def test_drawn_noise_does_not_depend_on_the_rows_order_or_neighbours(case, two_clusters, base):
-    basis, law = case
-    drawn = MonteCarloNoise(law, n_draws=3)
+def test_drawn_noise_does_not_depend_on_the_rows_order_or_neighbors(case, two_clusters, base):
+    basis, distribution = case
+    drawn = MonteCarloNoise(distribution, n_draws=3)
     whole = system_of(basis, drawn, two_clusters[:200], base, 0.3)
     source = moment_source(
         basis, drawn, two_clusters[:200][::-1], np.ones(200), base, block_size=64
@@ -105,9 +105,9 @@ def test_the_noise_scale_can_be_tuned_where_noise_is_drawn(
     criterion, case, two_clusters, base_with_affine_score, generator
 ):
     """d loss / d log σ against differences of losses with rows moved anew."""
-    basis, law = case
+    basis, distribution = case
     base = base_with_affine_score
-    drawn = MonteCarloNoise(law, n_draws=2)
+    drawn = MonteCarloNoise(distribution, n_draws=2)
     draws = draw_defensively(base, 256, generator)
     held_out = make_block(two_clusters[100:200], np.ones(100), base, np.eye(2), 128)
     fixed = {"penalty": np.array(1e-2), "length_scale": np.array([0.9, 1.1])}
@@ -134,4 +134,4 @@ def test_the_noise_scale_can_be_tuned_where_noise_is_drawn(
 
 def test_too_few_draws_are_refused(case):
     with pytest.raises(ValueError, match="n_draws must be a whole number ≥ 1; got 0"):
-        MonteCarloNoise(n_draws=0).settled_for(case[0])
+        MonteCarloNoise(n_draws=0).checked_for(case[0])

@@ -121,7 +121,7 @@ def test_with_noise_the_average_over_draws_converges_to_the_closed_form(
     np.testing.assert_allclose(
         np.cov(draws.T), scale**2 * covariance, atol=6 * scale**2 / np.sqrt(n_draws)
     )
-    draws = np.concatenate([draws, -draws])  # antithetic: the laws are symmetric
+    draws = np.concatenate([draws, -draws])  # antithetic: the distributions are symmetric
     points = (rows[:, None] + draws).reshape(-1, 2)
     scores = (base.gradient(rows) + shifts)[:, None] + np.einsum("aij,nj->ani", hessians, draws)
     expected = brute_force(basis, points, np.repeat(weights, len(draws)), scores.reshape(-1, 2))

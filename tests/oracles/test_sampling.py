@@ -1,4 +1,4 @@
-"""Draws against laws that are known otherwise, within Monte-Carlo error.
+"""Draws against distributions that are known otherwise, within Monte-Carlo error.
 
 The error of a mean over chains is its deviation over √(effective sample size), the latter
 estimated for the very function whose mean is taken. Five errors: with fixed seeds and a few dozen
@@ -20,7 +20,7 @@ from kexpfam.datasets import make_density
 from kexpfam.features import FourierFeatures, NystromFeatures
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import TiltedDensity
-from kexpfam.sampling import jax_log_density, sample_density
+from kexpfam.sampling import sample_density
 from kexpfam.sampling.chains import diagnose
 
 MIXTURE = GaussianMixtureDensity(
@@ -70,7 +70,7 @@ CASES = {
 
 
 def assert_same_density(density, rows):
-    log_density = jax.jit(jax.vmap(jax.value_and_grad(jax_log_density(density))))
+    log_density = jax.jit(jax.vmap(jax.value_and_grad(density.standardized_function())))
     with jax.enable_x64(True):
         values, slopes = jax.tree.map(np.asarray, log_density(density.standardizer.forward(rows)))
     shift = density.log_normalizer + density.standardizer.log_volume
@@ -102,7 +102,7 @@ def test_the_log_density_and_its_gradient_on_a_nystrom_basis(generator):
 
 def test_nothing_lies_outside_a_box():
     with jax.enable_x64(True):
-        assert jax_log_density(tilted(BOX, 1.0))(np.array([0.0, 1.5])) == -np.inf
+        assert tilted(BOX, 1.0).standardized_function()(np.array([0.0, 1.5])) == -np.inf
 
 
 # -- untilted densities, without jumps: those would be draws of the very density ----------------
@@ -188,13 +188,13 @@ def straightened(rows):
 
 
 def smallest_p_value(rows):
-    """Of independent rows under the banana's law: its two normal columns, and their product."""
+    """Of independent rows of the banana: its two normal columns, and their product."""
     normal = straightened(rows)
     return min(kstest(column, norm.cdf).pvalue for column in (*normal.T, normal.sum(1) / 2**0.5))
 
 
 def test_the_law_does_not_change_under_the_walk():
-    """Chains that start from the very law are still distributed by it after eight steps.
+    """Chains that start from the very distribution are still distributed by it after eight steps.
 
     Independent chains, so that ranks can be tested. Steps without rejection fail the same test.
     """

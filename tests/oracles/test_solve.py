@@ -1,4 +1,4 @@
-"""Coefficients against a general-purpose minimiser of the loss, and the path against both."""
+"""Coefficients against a general-purpose minimizer of the loss, and the path against both."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tests.conftest import columns, make_sketch
 from kexpfam import SingularSystemError
 from kexpfam.base import GaussianBase
 from kexpfam.data.blocks import make_block
-from kexpfam.features import FourierFeatures, QuadraticSystem
+from kexpfam.features import FourierFeatures
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.moments import block_moments
 from kexpfam.noise import GaussianNoise
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve import ridge_path, solve_ridge, system_at
 
 
@@ -46,7 +47,7 @@ def test_the_coefficients_minimise_the_loss_of_the_rows(two_clusters, generator)
     )
     found = solve_ridge(system, penalty)
     best = minimize(loss, np.zeros(8), method="BFGS", options={"gtol": 1e-8})
-    # The minimiser's gradient is good to about 1e-7 and the curvature at least the penalty's.
+    # The minimizer's gradient is good to about 1e-7 and the curvature at least the penalty's.
     np.testing.assert_allclose(found, best.x, atol=1e-4)
     assert loss(found) <= best.fun + 1e-12
 

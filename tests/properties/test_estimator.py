@@ -49,7 +49,7 @@ def test_the_order_of_rows_does_not_matter(model, rows, generator):
     assert_same_density(fitted(generator.permutation(rows)), model, rows)
 
 
-# Whether the normaliser is to be relied on is not the question here.
+# Whether the normalizer is to be relied on is not the question here.
 @pytest.mark.filterwarnings("ignore::kexpfam.NormalizerWarning")
 @pytest.mark.parametrize("base", ["mixture", "gaussian", "uniform"])
 def test_a_weight_is_a_repetition_and_zero_a_removal(rows, base, generator):
@@ -71,7 +71,7 @@ def test_the_scale_of_weights_does_not_matter(model, rows):
 def test_shift_and_scale_equivariance(model, rows, shift, scale):
     """log p of y = shift + scale·x is log p(x) − Σ log scale; gradients divide by the scale.
 
-    Tuning amplifies the rounding of standardised values (1e-16, times |shift|/scale).
+    Tuning amplifies the rounding of standardized values (1e-16, times |shift|/scale).
     """
     moved = fitted(rows * scale + shift)
     expected = model.score_samples(rows) - np.log(scale).sum()

@@ -12,7 +12,7 @@ from kexpfam.datasets import make_thin_table
 @pytest.fixture(scope="module")
 def rows():
     """Thin enough for a tilt to pay."""
-    return make_thin_table("powers", 500, random_state=0)[:, [0, 2]]
+    return make_thin_table("powers", 400, random_state=0)[:, [0, 2]]
 
 
 def fitted(X, weights=None, **options):
@@ -37,15 +37,10 @@ def test_there_is_a_tilt(model):
     assert model.gain_ > model.gain_error_
 
 
-def test_the_same_seed_gives_the_same_model(model, rows):
-    again = fitted(rows)
-    np.testing.assert_array_equal(again.score_samples(rows), model.score_samples(rows))
-
-
 def test_the_order_of_rows_does_not_matter(model, rows, generator):
     other = fitted(generator.permutation(rows))
     assert other.marginals_ == model.marginals_
-    assert other.features_ == model.features_
+    assert other.basis_ == model.basis_
     assert_same_density(other, model, rows[::5])
 
 
@@ -57,14 +52,8 @@ def test_a_weight_is_a_repetition_and_zero_a_removal(rows, generator):
     assert_same_density(weighted, repeated, rows[counts > 0][::5])
 
 
-def test_the_scale_of_weights_does_not_matter(model, rows):
-    assert_same_density(fitted(rows, np.full(len(rows), 0.25)), model, rows[::5])
-
-
-@pytest.mark.parametrize(
-    ("shift", "scale"), [([100.0, -3.0], [1.0, 1.0]), ([0.0, 0.0], [1e3, 1e-4])]
-)
-def test_shift_and_scale_equivariance(model, rows, shift, scale):
+def test_shift_and_scale_equivariance(model, rows):
+    shift, scale = np.array([100.0, -3.0]), np.array([1e3, 1e-4])
     moved = fitted(rows * scale + shift)
     assert moved.gain_ == pytest.approx(model.gain_, rel=1e-3)
     assert_same_density(moved, model, rows[::5], scale, shift)

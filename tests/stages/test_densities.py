@@ -1,4 +1,4 @@
-"""The known densities: normalised, differentiable, and drawn from what they say."""
+"""The known densities: normalized, differentiable, and drawn from what they say."""
 
 from __future__ import annotations
 

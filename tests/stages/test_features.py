@@ -1,4 +1,4 @@
-"""Frequency draws reproduce their kernels, and spectra their laws."""
+"""Frequency draws reproduce their kernels, and spectra their distributions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,19 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("phases", ["paired", "random"])
-@pytest.mark.parametrize("draw", sorted(DRAWS))
-@pytest.mark.parametrize(("spectrum", "kernel"), KERNELS, ids=lambda value: str(value)[:20])
-@pytest.mark.parametrize("n_columns", [1, 2, 5])
+# Every draw with both phases in one, two and five columns, and every kernel once.
+CASES = [
+    *((*KERNELS[0], draw, phases, n) for draw in sorted(DRAWS) for phases, n in
+      (("paired", 1), ("random", 2), ("paired", 5))),
+    *((*kernel, "orthogonal", "paired", 2) for kernel in KERNELS[1:]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spectrum", "kernel", "draw", "phases", "n_columns"),
+    CASES,
+    ids=[f"{case[0]!s:.20}-{'-'.join(map(str, case[2:]))}" for case in CASES],
+)
 def test_products_of_features_approach_the_kernel(
     spectrum, kernel, draw, phases, n_columns, generator
 ):

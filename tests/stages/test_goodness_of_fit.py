@@ -21,7 +21,7 @@ TESTS = {
     "optimized": lambda *a, **k: fssd_test(
         *a, **{"n_null_draws": 500, "locations": "optimized", "n_steps": 20, **k}
     ),
-    "kernel": lambda *a, **k: stein_test(*a, **{"n_bootstrap": 300, **k}),
+    "kernel": lambda *a, **k: stein_test(*a, **{"n_null_draws": 300, **k}),
 }
 every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
@@ -57,13 +57,13 @@ def rejections(test, model, draw, n_trials, seed=1, **options):
 
 
 @every_test
-@pytest.mark.parametrize("law", ["gaussian", "mixture"])
-def test_a_true_model_is_rejected_one_time_in_twenty(test, law):
+@pytest.mark.parametrize("distribution", ["gaussian", "mixture"])
+def test_a_true_model_is_rejected_one_time_in_twenty(test, distribution):
     mixture = make_density("gaussian_mixture")
     model, draw = {
         "gaussian": (standard_normal, lambda generator: generator.standard_normal((120, 3))),
         "mixture": (mixture, lambda generator: mixture.sample(120, generator)),
-    }[law]
+    }[distribution]
     # Binomial error of 250 trials at 0.05: 0.0138. Three of them.
     assert abs(rejections(test, model, draw, 250) - 0.05) < 0.0414
 
@@ -96,7 +96,7 @@ def test_optimized_locations_see_what_random_ones_miss():
     assert optimized > random + 0.3
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "inverse_multiquadric"])
+@pytest.mark.parametrize("kernel", ["rbf", "inverse_multiquadric"])
 @every_test
 def test_a_known_density_told_from_another(test, kernel):
     rows = make_density("banana").sample(400, random_state=0)
@@ -304,7 +304,7 @@ def test_a_model_that_is_not_fitted_says_so(test):
         ({"width": np.inf}, "'median' or a positive number"),
         ({"width": "mean"}, "'median' or a positive number; got 'mean'"),
         ({"width": None}, "'median' or a positive number"),
-        ({"kernel": "linear"}, "kernel must be 'gaussian', 'inverse_multiquadric'"),
+        ({"kernel": "linear"}, "kernel must be 'rbf', 'inverse_multiquadric'"),
         ({"kernel": 3}, "or a function of squared distances .* got 3"),
     ],
 )
@@ -336,5 +336,5 @@ def test_finite_set_settings_that_make_no_sense(options, message):
 
 
 def test_bootstrap_without_draws():
-    with pytest.raises(ValueError, match="n_bootstrap must be a whole number"):
-        stein_test(standard_normal, ROWS, n_bootstrap=0)
+    with pytest.raises(ValueError, match="n_null_draws must be a whole number"):
+        stein_test(standard_normal, ROWS, n_null_draws=0)

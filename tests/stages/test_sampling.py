@@ -15,7 +15,7 @@ from kexpfam.base.density import Completed
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import FourierBasis
 from kexpfam.model import TiltedDensity
-from kexpfam.sampling import Chains, SamplingWarning, jax_log_density, sample_density
+from kexpfam.sampling import Chains, SamplingWarning, sample_density
 from kexpfam.sampling.starts import draw_starts
 
 # Few chains: these tests ask how draws come about, not how good they are.
@@ -153,7 +153,7 @@ def test_given_steps_are_walked_once():
 
 
 def test_draws_are_in_the_users_units():
-    """The same chains, stretched: the walk happens in standardised units."""
+    """The same chains, stretched: the walk happens in standardized units."""
     moved = untilted(NORMAL.base, center=(100.0, -3.0), scale=(5.0, 0.1))
     here, there = (sample_density(density, 300, 0, **FEW) for density in (NORMAL, moved))
     np.testing.assert_allclose(there.draws, here.draws * [5.0, 0.1] + [100.0, -3.0], rtol=1e-12)
@@ -280,7 +280,7 @@ def test_the_log_density_can_be_used_in_single_precision():
     """A user's own JAX code, with float64 off, for every kind of base density."""
     for base in (NORMAL.base, Completed(Exponential())):
         row = np.array([0.5, 2.0], np.float32)
-        value, slope = jax.jit(jax.value_and_grad(jax_log_density(untilted(base))))(row)
+        value, slope = jax.jit(jax.value_and_grad(untilted(base).standardized_function()))(row)
         np.testing.assert_allclose(value, base.log_density(row[None].astype(float))[0], rtol=1e-6)
         np.testing.assert_allclose(slope, base.gradient(row[None].astype(float))[0], rtol=1e-6)
 

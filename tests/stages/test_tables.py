@@ -39,19 +39,19 @@ needs_events = needs("miniboone/MiniBooNE_PID.txt")
 
 def gaussian_log_likelihood(split):
     known = np.concatenate([split.train, split.validation])
-    law = multivariate_normal(known.mean(axis=0), np.cov(known.T, bias=True))
-    return law.logpdf(split.test).mean()
+    distribution = multivariate_normal(known.mean(axis=0), np.cov(known.T, bias=True))
+    return distribution.logpdf(split.test).mean()
 
 
 # The originals ------------------------------------------------------------------------------
 
 
 @needs_wine
-@pytest.mark.parametrize("colour", ["red", "white"])
-def test_wine_as_published(colour):
-    table = load_wine_quality(colour)
-    assert table.rows.shape == (ALL[colour], 11)
-    assert len(np.unique(table.rows, axis=0)) == DISTINCT[colour]
+@pytest.mark.parametrize("color", ["red", "white"])
+def test_wine_as_published(color):
+    table = load_wine_quality(color)
+    assert table.rows.shape == (ALL[color], 11)
+    assert len(np.unique(table.rows, axis=0)) == DISTINCT[color]
     assert table.feature_names[0] == "fixed acidity"
     assert table.feature_names[-1] == "alcohol"
     assert set(table.target) <= set(range(11))
@@ -59,23 +59,23 @@ def test_wine_as_published(colour):
 
 
 @needs_wine
-@pytest.mark.parametrize("colour", ["red", "white"])
-def test_deduplicated_wine(colour):
-    split = load_wine_quality(colour, protocol="deduplicated")
-    tenth = DISTINCT[colour] // 10
+@pytest.mark.parametrize("color", ["red", "white"])
+def test_deduplicated_wine(color):
+    split = load_wine_quality(color, protocol="deduplicated")
+    tenth = DISTINCT[color] // 10
     assert len(split.test) == len(split.validation) == tenth
-    assert len(split.train) == DISTINCT[colour] - 2 * tenth
+    assert len(split.train) == DISTINCT[color] - 2 * tenth
     np.testing.assert_allclose(split.train.mean(axis=0), 0, atol=1e-11)
     np.testing.assert_allclose(split.train.std(axis=0), 1, rtol=1e-12)
 
 
 @needs_wine
-@pytest.mark.parametrize(("colour", "figure"), [("red", -15.96), ("white", -15.31)])
-def test_the_gaussians_figure_in_deep_kexpfams_protocol(colour, figure):
+@pytest.mark.parametrize(("color", "figure"), [("red", -15.96), ("white", -15.31)])
+def test_the_gaussians_figure_in_deep_kexpfams_protocol(color, figure):
     """Over seeds the figure varies by 0.6 (red) and 0.9 (white); this pins seed 0."""
-    split = load_wine_quality(colour, protocol="deep_kexpfam")
+    split = load_wine_quality(color, protocol="deep_kexpfam")
     everything = np.concatenate([split.train, split.validation, split.test])
-    assert len(everything) == ALL[colour]
+    assert len(everything) == ALL[color]
     np.testing.assert_allclose(np.cov(everything.T, bias=True), np.eye(11), atol=1e-9)
     assert abs(gaussian_log_likelihood(split) - figure) < 0.005
 
@@ -165,8 +165,10 @@ def test_the_transform_accounts_for_the_units(steps, protocol):
     split = protocol(steps, NAMES)
     back = in_table_units(split)
     n_known = len(split.train) + len(split.validation)
-    law = multivariate_normal(back[:n_known].mean(axis=0), np.cov(back[:n_known].T, bias=True))
-    expected = law.logpdf(back[n_known:]).mean()
+    distribution = multivariate_normal(
+        back[:n_known].mean(axis=0), np.cov(back[:n_known].T, bias=True)
+    )
+    expected = distribution.logpdf(back[n_known:]).mean()
     assert gaussian_log_likelihood(split) + split.log_determinant == pytest.approx(expected)
 
 
@@ -392,7 +394,7 @@ def test_the_part_cannot_be_downloaded(served):
     [
         (
             lambda: load_wine_quality("rosé"),
-            "colour must be 'red' or 'white'; got 'rosé'",
+            "color must be 'red' or 'white'; got 'rosé'",
         ),
         (lambda: load_wine_quality(protocol="maf"), "protocol must be .*'deep_kexpfam'"),
         (lambda: load_miniboone(protocol="deduplicated"), "protocol must be .*'maf'"),

@@ -9,7 +9,7 @@ the density of the other columns. One product with the precisions serves all col
 
 | symbol  | name                | shape     |
 |---------|---------------------|-----------|
-| w       | log_weights         | (n, d, k), normalised over k, heaviest first |
+| w       | log_weights         | (n, d, k), normalized over k, heaviest first |
 |         | means, deviations   | (n, d, k) |
 """
 
@@ -37,14 +37,20 @@ class ColumnMixtures(NamedTuple):
     deviations: Float[np.ndarray, "n d k"]
 
     def log_density(self, places: Float[np.ndarray, "n d q"]) -> Float[np.ndarray, "n d q"]:
-        """At several places of each column."""
-        found = np.full(places.shape, -np.inf)
+        """At several places of each column; −∞ where the density is no number any more."""
+        density = np.zeros(places.shape)
+        log_heights = self.log_weights - np.log(self.deviations) - np.log(2 * np.pi) / 2
         for part in range(self.means.shape[2]):
-            scale = self.deviations[:, :, part, None]
-            units = (places - self.means[:, :, part, None]) / scale
-            logs = self.log_weights[:, :, part, None] - units**2 / 2 - np.log(scale)
-            np.logaddexp(found, logs - np.log(2 * np.pi) / 2, out=found)
-        return found
+            units = (places - self.means[:, :, part, None]) / self.deviations[:, :, part, None]
+            density += np.exp(log_heights[:, :, part, None] - units**2 / 2)
+        with np.errstate(divide="ignore"):
+            return np.log(density)
+
+    def own_log_density(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """At one value of each column, however far out."""
+        units = (values[:, :, None] - self.means) / self.deviations
+        logs = self.log_weights - np.log(self.deviations) - units**2 / 2
+        return np.asarray(logsumexp(logs, axis=2)) - np.log(2 * np.pi) / 2
 
     def log_tail(self, places: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Logarithm of the probability beyond a place, on the nearer side."""

@@ -3,7 +3,7 @@
     k(x, x′) = a² g(|x − x′|²_ℓ) + 1 + c² x·x′ / d          |v|²_ℓ = Σ_j v_j² / ℓ_j²
 
 A smooth part with a length-scale for each input, a constant and a straight plane. Inputs and
-targets are standardised, so that the constant needs no parameter. With K = k(X, X) + diag(noise),
+targets are standardized, so that the constant needs no parameter. With K = k(X, X) + diag(noise),
 the evidence (log marginal likelihood) and its derivative in any parameter θ are
 
     L = −½ yᵀK⁻¹y − ½ log|K|          ∂L/∂θ = ½ tr((ααᵀ − K⁻¹) ∂K/∂θ),   α = K⁻¹y
@@ -33,7 +33,7 @@ __all__ = ["Covariance", "Kind", "evidence", "tune_covariance"]
 
 Kind = Literal["rbf", "matern"]
 
-# Log parameters stay in here; standardised inputs and targets need no more.
+# Log parameters stay in here; standardized inputs and targets need no more.
 _LENGTH_LIMITS, _VARIANCE_LIMITS, _NOISE_LIMITS = (-3.0, 6.0), (-9.0, 6.0), (-14.0, 2.0)
 # A weak pull of log length-scales towards log √d keeps those that the rows say nothing about.
 _PULL = 1.0 / 8.0
@@ -177,9 +177,9 @@ def tune_covariance(
 ) -> tuple[Covariance, float]:
     """The parameters with the highest evidence, by L-BFGS; and the evidence per row."""
     n_rows, n_columns = rows.shape
-    centre = 0.5 * np.log(n_columns)
+    center = 0.5 * np.log(n_columns)
     if start is None:
-        logs = np.concatenate([np.full(n_columns, centre), np.log([1.0, 0.1, 0.1])])
+        logs = np.concatenate([np.full(n_columns, center), np.log([1.0, 0.1, 0.1])])
     else:
         logs = to_logs(start)
     limits = [*([_LENGTH_LIMITS] * n_columns), _VARIANCE_LIMITS, _VARIANCE_LIMITS, _NOISE_LIMITS]
@@ -188,7 +188,7 @@ def tune_covariance(
         value, derivative = evidence(kind, logs, rows, targets, relative)
         if not np.isfinite(value):
             return 1e10, np.zeros(len(logs))
-        away = np.append(logs[:-3] - centre, [0.0, 0.0, 0.0])
+        away = np.append(logs[:-3] - center, [0.0, 0.0, 0.0])
         value -= 0.5 * _PULL * float(away @ away)
         return -value / n_rows, (_PULL * away - derivative) / n_rows
 

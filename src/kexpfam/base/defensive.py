@@ -7,7 +7,7 @@ q0 and half from widened copies of it (defensive importance sampling, Hesterberg
 
     r = ½ q0 + ⅛ (q0 widened 1.5-fold + 2-fold + 3-fold + 4-fold),
 
-each draw carrying log q0 − log r. With u_i = q0/r normalised to sum to one, and so exact where f
+each draw carrying log q0 − log r. With u_i = q0/r normalized to sum to one, and so exact where f
 is constant,
 
     log Z ≈ log Σ_i u_i exp f(x_i)        error² = Σ_i (v_i − u_i)²,  v_i ∝ u_i exp f(x_i).

@@ -7,7 +7,7 @@ is averaged analytically, how s0 changes around them:
 
 This is exact for Gaussian and uniform q0, where the last term is zero, and has an error of fourth
 order in the noise scale otherwise. (Without the last term, the *bend*, the error is of second
-order: the mean of the quadratic remainder does not vanish.) The normaliser needs draws.
+order: the mean of the quadratic remainder does not vanish.) The normalizer needs draws.
 
 A *family* is fitted to rows and gives a density; a density is used as it is.
 """

@@ -23,7 +23,7 @@ class GaussianBase:
     Parameters
     ----------
     regularization : float, default=1e-6
-        Added to its variances, in standardised units.
+        Added to its variances, in standardized units.
 
     Examples
     --------

@@ -168,7 +168,7 @@ class MixtureBase:
         The largest number of components; the Bayesian fit empties those it does not need.
         None takes one per 20 rows, up to ten.
     regularization : float, default=1e-6
-        Added to the diagonal of every covariance, in standardised units.
+        Added to the diagonal of every covariance, in standardized units.
 
     Examples
     --------

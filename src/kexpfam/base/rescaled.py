@@ -1,4 +1,4 @@
-"""A density read in other units: the law of center + scale·X where X has the given density."""
+"""A density read in other units: that of center + scale·X where X has the given density."""
 
 from __future__ import annotations
 

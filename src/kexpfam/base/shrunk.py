@@ -1,4 +1,4 @@
-"""One Gaussian mixture by expectation–maximisation, its covariances shrunk to a common one.
+"""One Gaussian mixture by expectation–maximization, its covariances shrunk to a common one.
 
     Σ_k = (N_k S_k + ν W)/(N_k + ν) + floor,     W = Σ_k N_k S_k / Σ_k N_k,
 
@@ -33,7 +33,7 @@ __all__ = ["MonomialTable", "Start", "improved_mixtures", "mixture_path"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
-# Expectation–maximisation stops when an iteration gains less than this, in nats a row.
+# Expectation–maximization stops when an iteration gains less than this, in nats a row.
 _CONVERGED = 3e-3
 # Numbers in a block of monomials, and in a row of one at least: there may be more components.
 _BLOCK_NUMBERS, _FEWEST_NUMBERS = 2_000_000, 256
@@ -113,7 +113,7 @@ def improved_mixtures(
     shrinkage: float,
     most_iterations: int = _MOST_ITERATIONS,
 ) -> list[GaussianMixtureDensity]:
-    """Expectation–maximisation of each mixture until it gains little."""
+    """Expectation–maximization of each mixture until it gains little."""
     found, going_on = list(mixtures), list(range(len(mixtures)))
     reached = np.full(len(mixtures), -np.inf)
     for _ in range(most_iterations):

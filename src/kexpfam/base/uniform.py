@@ -1,7 +1,7 @@
 """Uniform base density on the box of the training rows.
 
 log q0 = −Σ_j log(high_j − low_j) inside, −∞ outside; its gradient is zero. The volume is
-that of the rows' box, so the normalised density *assumes* that the data's support is this
+that of the rows' box, so the normalized density *assumes* that the data's support is this
 box: rows outside it have density zero. `margin` widens the box on each side by that
 fraction of its width.
 """

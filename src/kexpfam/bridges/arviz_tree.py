@@ -27,7 +27,7 @@ def as_arviz(model: Any, n_samples: int = 1000, random_state: Any = None, **opti
     -------
     tree : xarray.DataTree
         The group `posterior` has the draws, `x`, by chain, draw and column; the group
-        `sample_stats` the normalised log density at each of them, `lp`.
+        `sample_stats` the normalized log density at each of them, `lp`.
 
     Examples
     --------

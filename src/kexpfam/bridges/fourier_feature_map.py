@@ -3,7 +3,7 @@
     φ(x) = [a_i cos(w_i·x + b_i), a_i sin(w_i·x + b_i)],     E φ(x)·φ(y) = k((x − y) / length_scale)
 
 so that a linear model on φ is a kernel machine with kernel k. A fitted model's frequencies W, which
-are in standardised units, become w = W / scale with b = −W (center / scale) in the user's.
+are in standardized units, become w = W / scale with b = −W (center / scale) in the user's.
 
 | symbol | name        | shape  |
 |--------|-------------|--------|
@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kexpfam.choices import resolve, whole
+from kexpfam.choices import entropy, resolve, whole
 from kexpfam.data.sketch import row_keys, sketch_rows
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, FourierBasis, FourierFeatures
@@ -45,7 +44,8 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     n_components : int, default=512
         Number of features; an odd number is rounded up to the next even one.
     kernel : {"rbf", "matern", "rational_quadratic"} or object, default="rbf"
-        The kernel, by its spectral law: ``Matern(nu=3.5)``, ``RationalQuadratic(alpha=2)``.
+        The kernel, by its spectral distribution: ``Matern(nu=3.5)``,
+        ``RationalQuadratic(alpha=2)``.
     length_scale : float or array of shape (n_features,), default=1.0
         The kernel's length-scale in each column, in the units of the data.
     random_state : int, RandomState or None, default=None
@@ -99,7 +99,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         rows = validate_data(self, X, dtype=np.float64)
         n_components = whole("n_components", self.n_components)
         length_scale = self._checked_length_scale(rows.shape[1])
-        seed = check_random_state(self.random_state).randint(2**31, size=4)
+        seed = entropy(self.random_state)
         one = rows[:1]
         basis = FourierFeatures().build(
             n_components,

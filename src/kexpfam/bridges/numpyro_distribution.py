@@ -94,7 +94,7 @@ def _distribution_class() -> Any:
     constraints = distributions.constraints
 
     class KernelDistribution(distributions.Distribution):
-        """The law of a row under a fitted model."""
+        """The distribution of a row under a fitted model."""
 
         pytree_data_fields = ("log_density", "draws", "box")
 

@@ -33,24 +33,33 @@ app = typer.Typer(
 
 Json = Annotated[
     bool,
-    typer.Option("--json", help="One JSON object on standard output; text to standard error."),
+    typer.Option(
+        "--json", help="Write one JSON object to standard output, and text to standard error."
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an output that exists.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything random.")]
-ModelPath = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, made by fit.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no remarks.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the full traceback of an error.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of all random numbers.")]
+ModelPath = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model file written by 'kexpfam fit'.")
+]
 DataPaths = Annotated[
-    list[str], typer.Argument(metavar="DATA", help="Files of one table, or - for CSV.")
+    list[str],
+    typer.Argument(metavar="DATA", help="Files of one table, or - for CSV on standard input."),
 ]
 Columns = Annotated[
-    str | None, typer.Option(metavar="A,B,…", help="Columns to take; all by default.")
+    str | None,
+    typer.Option(metavar="A,B,…", help="The columns to use. The default is all of them."),
 ]
-Exclude = Annotated[str | None, typer.Option(metavar="A,B,…", help="Columns to leave out.")]
+Exclude = Annotated[str | None, typer.Option(metavar="A,B,…", help="The columns to leave out.")]
 TableOutput = Annotated[
     str,
     typer.Option(
-        "--output", "-o", metavar="FILE", help=".parquet, .csv or .npy; - is CSV on output."
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="A .parquet, .csv or .npy file, or - for CSV on standard output.",
     ),
 ]
 
@@ -68,7 +77,10 @@ def _show_version(wanted: bool) -> None:
 def options(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Density and score estimation with kernel exponential families, in closed form."""
@@ -88,44 +100,54 @@ def fit(
     columns: Columns = None,
     exclude: Exclude = None,
     weights: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of the rows' weights.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column that holds the weights of the rows."),
     ] = None,
     estimator: Annotated[
         Literal["diffusion", "family"],
         typer.Option(
-            help="A ladder of noise levels, whose likelihood needs no normalising constant, or the "
-            "paper's family of one level."
+            help="KernelDiffusion, whose likelihood needs no normalizing constant, or "
+            "KernelExponentialFamily."
         ),
     ] = "diffusion",
     n_components: Annotated[
-        int | None, typer.Option(min=1, help="Number of functions. [default: the estimator's]")
+        int | None,
+        typer.Option(min=1, help="The number of functions. The default is the estimator's."),
     ] = None,
     seed: Seed = 0,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Save the pass over the rows here, to go on after an end too soon."
+            metavar="FILE",
+            help="Save progress to this file, so that an interrupted fit can continue.",
         ),
     ] = None,
     force: Force = False,
     marginals: Annotated[
         Literal["auto", "gaussianize", "yeo_johnson", "none"] | None,
-        typer.Option(help="Map of each column.", rich_help_panel=_DIFFUSION),
+        typer.Option(help="The map applied to each column.", rich_help_panel=_DIFFUSION),
     ] = None,
     levels: Annotated[
-        int | None, typer.Option(min=2, help="Noise levels.", rich_help_panel=_DIFFUSION)
+        int | None,
+        typer.Option(min=2, help="The number of noise levels.", rich_help_panel=_DIFFUSION),
     ] = None,
     noise_range: Annotated[
         str | None,
-        typer.Option(metavar="LOW,HIGH", help="Of the noise levels.", rich_help_panel=_DIFFUSION),
+        typer.Option(
+            metavar="LOW,HIGH",
+            help="The lowest and highest noise level.",
+            rich_help_panel=_DIFFUSION,
+        ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Error of a log density, in nats.", rich_help_panel=_DIFFUSION),
+        typer.Option(
+            help="The error allowed in a log density, in nats.", rich_help_panel=_DIFFUSION
+        ),
     ] = None,
     basis: Annotated[
         Literal["fourier", "grid", "nystrom", "exact", "arc_cosine"] | None,
-        typer.Option(help="The functions.", rich_help_panel=_FAMILY),
+        typer.Option(help="The kind of functions.", rich_help_panel=_FAMILY),
     ] = None,
     kernel: Annotated[
         Literal["rbf", "matern", "rational_quadratic"] | None,
@@ -134,7 +156,9 @@ def fit(
     length_scale: Annotated[
         str | None,
         typer.Option(
-            metavar="tuned|S|S,S,…", help="In deviations of each column.", rich_help_panel=_FAMILY
+            metavar="auto|S|S,S,…",
+            help="In standard deviations of each column.",
+            rich_help_panel=_FAMILY,
         ),
     ] = None,
     base: Annotated[
@@ -143,32 +167,41 @@ def fit(
     ] = None,
     noise: Annotated[
         Literal["auto", "gaussian", "laplace", "uniform", "none"] | None,
-        typer.Option(help="Law of the noise; none is plain matching.", rich_help_panel=_FAMILY),
+        typer.Option(
+            help="The distribution of the noise; 'none' is plain score matching.",
+            rich_help_panel=_FAMILY,
+        ),
     ] = None,
     noise_scale: Annotated[
         str | None,
-        typer.Option(metavar="tuned|S", help="Its deviation.", rich_help_panel=_FAMILY),
+        typer.Option(
+            metavar="auto|S", help="The standard deviation of the noise.", rich_help_panel=_FAMILY
+        ),
     ] = None,
     penalty: Annotated[
         str | None,
-        typer.Option(metavar="tuned|P", help="The ridge penalty.", rich_help_panel=_FAMILY),
+        typer.Option(metavar="auto|P", help="The ridge penalty.", rich_help_panel=_FAMILY),
     ] = None,
     criterion: Annotated[
         Literal["score_matching", "likelihood"] | None,
-        typer.Option(help="What tuning minimises.", rich_help_panel=_FAMILY),
+        typer.Option(help="The loss that tuning minimizes.", rich_help_panel=_FAMILY),
     ] = None,
     tuning: Annotated[
         Literal["adam", "folds"] | None,
-        typer.Option(help="How settings are found.", rich_help_panel=_FAMILY),
+        typer.Option(help="The method of tuning.", rich_help_panel=_FAMILY),
     ] = None,
     normalizer: Annotated[
         Literal["importance", "quadrature"] | None,
-        typer.Option(help="How the constant is found.", rich_help_panel=_FAMILY),
+        typer.Option(
+            help="The method that estimates the normalizing constant.", rich_help_panel=_FAMILY
+        ),
     ] = None,
     standardize: Annotated[
         bool | None,
         typer.Option(
-            "--standardize/--no-standardize", help="Of the columns.", rich_help_panel=_FAMILY
+            "--standardize/--no-standardize",
+            help="Whether to standardize the columns first.",
+            rich_help_panel=_FAMILY,
         ),
     ] = None,
     as_json: Json = False,
@@ -177,10 +210,11 @@ def fit(
 ) -> None:
     """Fit a density to the rows of files and save it.
 
-    Settings that are not given are chosen on held-out rows. The default estimator has a likelihood
-    that is normalised by construction and draws without Markov chains. Take `family` for the
-    paper's systems. With `--checkpoint` a fit of very many rows can be interrupted: the same
-    command goes on where the pass over the rows stopped, and ends with the same coefficients.
+    Settings that are not given are chosen on held-out rows. The default estimator is
+    KernelDiffusion: its likelihood is normalized by construction, and it draws samples without
+    Markov chains. Use `--estimator family` for the methods of the paper. With `--checkpoint`, a
+    fit of very many rows can be interrupted: the same command continues where it stopped and gives
+    the same model.
 
     Examples:
 
@@ -224,18 +258,25 @@ def score(
     model: ModelPath,
     data: DataPaths,
     output: TableOutput = "-",
-    gradient: Annotated[bool, typer.Option("--gradient", help="∇log p, a column each.")] = False,
-    laplacian: Annotated[bool, typer.Option("--laplacian", help="Δlog p.")] = False,
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Also write the gradient of the log density.")
+    ] = False,
+    laplacian: Annotated[
+        bool, typer.Option("--laplacian", help="Also write the Laplacian of the log density.")
+    ] = False,
     surprise: Annotated[
         bool,
-        typer.Option("--surprise", help="How surprising each value is, given the row's others."),
+        typer.Option(
+            "--surprise",
+            help="Also write how surprising each value is, given the other values of its row.",
+        ),
     ] = False,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Log density (and its derivatives) at every row of the data.
+    """Compute the log density of every row.
 
     Columns are found by name, in any order, and others ignored. The table has the row's number,
     counted from 1, `log_density`, and as asked `gradient_NAME`, `laplacian` and `surprise_NAME`:
@@ -266,12 +307,17 @@ def score(
 @app.command()
 def sample(
     model: ModelPath,
-    n_rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Rows to draw.")] = 1000,
+    n_rows: Annotated[
+        int, typer.Option("--rows", "-n", min=1, help="The number of rows to draw.")
+    ] = 1000,
     output: TableOutput = "-",
     seed: Seed = 0,
     method: Annotated[
         Literal["flow", "sde", "mala", "nuts"] | None,
-        typer.Option(help="flow or sde of a diffusion, mala or nuts of a family."),
+        typer.Option(
+            help="'flow' or 'sde' for a KernelDiffusion, 'mala' or 'nuts' for a "
+            "KernelExponentialFamily."
+        ),
     ] = None,
     force: Force = False,
     as_json: Json = False,
@@ -298,12 +344,15 @@ def judge(
     data: DataPaths,
     method: Annotated[
         Literal["auto", "kernel", "finite_set"],
-        typer.Option(help="Quadratic or linear in the rows; auto changes at 5000 rows."),
+        typer.Option(
+            help="'kernel' takes quadratic time and 'finite_set' linear time; 'auto' uses the "
+            "latter from 5000 rows."
+        ),
     ] = "auto",
     seed: Seed = 0,
     fail_below: Annotated[
         float | None,
-        typer.Option(min=0, max=1, metavar="P", help="End with code 3 for a p-value below P."),
+        typer.Option(min=0, max=1, metavar="P", help="Exit with code 3 if the p-value is below P."),
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -311,8 +360,8 @@ def judge(
 ) -> None:
     """Test whether rows come from a model (kernel Stein tests).
 
-    Take rows that the model was not fitted to: those it was fitted to agree with it too well.
-    The exit code is 0 whatever the verdict, unless --fail-below asks for it.
+    Use rows that the model was not fitted to, because it agrees too well with those that it was
+    fitted to. The exit code is 0 for any p-value unless --fail-below is given.
 
     Examples:
 
@@ -332,7 +381,7 @@ def judge(
 def info(
     model: ModelPath, as_json: Json = False, quiet: Quiet = False, debug: Debug = False
 ) -> None:
-    """What a model file holds: kind, columns, settings, what was fitted, health, versions.
+    """Show what a model file holds: its columns, settings, fitted values, health and versions.
 
     Example: kexpfam info model.kexpfam --json
     """
@@ -345,26 +394,27 @@ def info(
 @app.command()
 def report(
     subject: Annotated[
-        list[str], typer.Argument(metavar="MODEL|DATA", help="A model file, or files of data.")
+        list[str], typer.Argument(metavar="MODEL|DATA", help="A model file, or data files.")
     ],
     data: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="With a model: rows to judge it by.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="With a model: the rows to judge it by."),
     ] = None,
     columns: Columns = None,
     exclude: Exclude = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="The HTML page to write.")
     ] = "report.html",
-    title: Annotated[str | None, typer.Option(help="Its heading.")] = None,
+    title: Annotated[str | None, typer.Option(help="The heading of the page.")] = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Write a page about a model, or about data after fitting a model to them.
+    """Write a report about a model, or fit a model to data and write a report about it.
 
-    The page is one HTML file with all its pictures.
+    The report is one HTML page that opens offline.
 
     Examples:
 
@@ -391,13 +441,19 @@ def _densities(incomplete: str) -> list[str]:
 @app.command()
 def demo(
     density: Annotated[
-        str, typer.Option(help="An embedded density: ring, banana, …", autocompletion=_densities)
+        str,
+        typer.Option(
+            help="The embedded density: cosine, ring, banana, …", autocompletion=_densities
+        ),
     ] = "cosine",
-    rows: Annotated[int, typer.Option(min=20, help="Rows to draw and fit.")] = 1000,
-    seeds: Annotated[int, typer.Option(min=1, help="How often to draw rows and fit.")] = 5,
+    rows: Annotated[int, typer.Option(min=20, help="The number of rows to fit.")] = 1000,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="The number of times to draw rows and fit.")
+    ] = 5,
     seed: Seed = 0,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the figure goes; replaced if there.")
+        Path,
+        typer.Option("--output", "-o", help="The figure to write; an existing file is replaced."),
     ] = Path("kexpfam-demo.png"),
     as_json: Json = False,
     quiet: Quiet = False,
@@ -416,14 +472,14 @@ def demo(
 @app.command()
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="Which table or figure, or 'all' of the paper's.")
+        str | None, typer.Argument(help="A table or figure, or 'all' of those in the paper.")
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Seeds, where there are several.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see it run.")] = False,
+    runs: Annotated[int | None, typer.Option(min=1, help="The number of seeds.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Use small sizes, to see it run.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the results.")
+        Path | None, typer.Option("--output", "-o", help="The folder for the results.")
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="What there is.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the tables and figures.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -106,12 +106,10 @@ def _model(label: str, seed: int) -> KernelExponentialFamily:
     return KernelExponentialFamily(noise=_LABELS[label][1], random_state=seed)
 
 
-def _judged(
-    model: KernelExponentialFamily, train: Any, test: Any, truth: KnownDensity
-) -> _Figures:
+def _judged(model: KernelExponentialFamily, train: Any, test: Any, truth: KnownDensity) -> _Figures:
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # A plain fit often has a normaliser that cannot be relied on: its figures say so.
+        # A plain fit often has a normalizer that cannot be relied on: its figures say so.
         warnings.simplefilter("ignore", NormalizerWarning)
         model.fit(train)
     seconds = time.perf_counter() - start

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 import kexpfam
+from kexpfam.choices import nearest
 from kexpfam.cli.inputs import STANDARD, opened, split_names
 from kexpfam.cli.models import column_names, described, ready
 from kexpfam.cli.outputs import check_output, naming
@@ -48,7 +49,9 @@ def fit_model(
     model = _ESTIMATORS[estimator](**_settings(estimator, given), verbose=terminal.lively)
     options = _fit_options(target, terminal)
     if target.output == STANDARD:
-        raise typer.BadParameter("A model is no text: give -o the name of a file.")
+        raise typer.BadParameter(
+            "A model file cannot be written to standard output. Give -o the name of a file."
+        )
     output = Path(target.output)
     check_output(output, target.force)
     with opened(
@@ -114,12 +117,12 @@ def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 # Options that are called otherwise than the parameter.
 _OPTIONS = {"n_levels": "levels", "random_state": "seed", "standardize": "no-standardize"}
-_WORDS = {"tuned", "auto"}
+_AUTO = "auto"
 
 
 def _numbers(name: str, text: str, several: bool) -> Any:
     """A word, a number, or several with commas between them."""
-    if text in _WORDS:
+    if text == _AUTO:
         return text
     try:
         numbers = [float(part) for part in text.split(",")]
@@ -128,7 +131,9 @@ def _numbers(name: str, text: str, several: bool) -> Any:
     if not numbers or (len(numbers) > 1 and not several):
         expected = "a number, or numbers with commas between them" if several else "a number"
         option = name.replace("_", "-")
-        raise typer.BadParameter(f"--{option} must be {expected}; got {text!r}.")
+        raise typer.BadParameter(
+            f"--{option} must be {expected}; got {text!r}.{nearest(text, [_AUTO])}"
+        )
     if name == "noise_range":
         return tuple(numbers)
     return numbers[0] if len(numbers) == 1 else np.array(numbers)

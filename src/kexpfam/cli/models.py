@@ -50,38 +50,13 @@ def described(model: Any) -> dict[str, Any]:
     """Kind, columns, settings, what was fitted, and its health."""
     settings = model.get_params(deep=False)
     settings.pop("verbose")
-    diffusion = isinstance(model, kexpfam.KernelDiffusion)
     return {
         "kind": type(model).__name__,
         "columns": column_names(model),
         "named": hasattr(model, "feature_names_in_"),
         "settings": settings,
-        "fitted": _of_diffusion(model) if diffusion else _of_family(model),
+        "fitted": model.fitted_.summary(column_names(model)),
         "health": _health(model),
-    }
-
-
-def _of_family(model: Any) -> dict[str, Any]:
-    return {
-        "rows": model.weight_,
-        "functions": len(model.coefficients_),
-        "length_scale": dict(zip(column_names(model), model.length_scale_, strict=True)),
-        "noise_scale": model.noise_scale_,
-        "penalty": model.penalty_,
-        "log_normalizer": model.log_normalizer_,
-    }
-
-
-def _of_diffusion(model: Any) -> dict[str, Any]:
-    names = column_names(model)
-    return {
-        "marginals": model.marginals_,
-        "noise_scales": model.noise_scales_,
-        "penalties": model.penalties_,
-        "held_out_losses": model.losses_,
-        "base_components": model.base_search_.n_components,
-        "flow_steps": model.n_steps_,
-        "tied_columns": [n for n, gap in zip(names, model.tie_gaps_, strict=True) if gap > 0],
     }
 
 

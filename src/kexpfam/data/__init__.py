@@ -1,1 +1,1 @@
-"""Stage 1: rows come in; they are standardised, sampled and cut into blocks."""
+"""Stage 1: rows come in; they are standardized, sampled and cut into blocks."""

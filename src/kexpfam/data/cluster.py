@@ -1,6 +1,6 @@
 """Rows on a cluster: Dask arrays and data frames.
 
-Every partition is summarised where it lives, and the summaries are combined in a tree: what travels
+Every partition is summarized where it lives, and the summaries are combined in a tree: what travels
 is m × m numbers, not rows. A worker that dies takes its partial results with it; Dask computes them
 again elsewhere, and since a summary depends on its rows alone the total is the same.
 """

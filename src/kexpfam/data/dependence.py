@@ -1,6 +1,6 @@
 """Columns that follow from others by a linear relation, exactly or nearly.
 
-Rows on a plane have no density. With columns standardised to z, a relation is
+Rows on a plane have no density. With columns standardized to z, a relation is
 
     z_t = Σ_i c_i z_i + r,        residual = std r    (in units of the column's own deviation).
 
@@ -17,8 +17,8 @@ places until all |c| ≤ 1. Hence
 |--------|--------------|--------|----------------------------------------------------------|
 | z      | values       | (k, d) |                                                          |
 | √a z   | scaled       | (k, d) | columns of length one; a are the weights' shares         |
-| c      | coefficients | (m,)   | in standardised units; `slopes` in the user's            |
-|        | grain        | (d,)   | how finely values are stored, in standardised units      |
+| c      | coefficients | (m,)   | in standardized units; `slopes` in the user's            |
+|        | grain        | (d,)   | how finely values are stored, in standardized units      |
 """
 
 from __future__ import annotations

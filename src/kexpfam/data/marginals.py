@@ -1,13 +1,13 @@
 """Monotone maps that make each column of a table look like a standard normal.
 
-A column is standardised, u = (x − center)/scale, and put through a Yeo–Johnson power transform with
+A column is standardized, u = (x − center)/scale, and put through a Yeo–Johnson power transform with
 its own exponent λ (λ = 1 changes nothing),
 
     P(u) = ((1+u)^λ − 1)/λ            u ≥ 0        P'(u) = (1+|u|)^{(λ−1) sign u}
     P(u) = −((1−u)^{2−λ} − 1)/(2−λ)   u < 0
 
 (logarithms in the limits). Exponents are kept between 0 and 2, where P maps the line onto the line:
-outside, a draw could fall where no x is. To *gaussianise*, the result s = (P − mean)/deviation then
+outside, a draw could fall where no x is. To *gaussianize*, the result s = (P − mean)/deviation then
 goes through the distribution function F = Σ_k π_k Φ((s − μ_k)/τ_k) of a mixture fitted to it:
 
     t = Φ⁻¹(F(s)),      dt/ds = f(s)/φ(t),
@@ -275,7 +275,7 @@ def _improved(
     weights: Float[np.ndarray, " n"],
     n_iterations: int,
 ) -> _Mixtures:
-    """Expectation–maximisation for all columns at once."""
+    """Expectation–maximization for all columns at once."""
     shares = weights / weights.sum()
     basics = np.stack([np.ones_like(columns), columns, columns**2]) * shares
     for _ in range(n_iterations):

@@ -5,7 +5,7 @@ as a repetition, and the order in which rows came changes no last digit.
 
 | name    | shape  | meaning                                   |
 |---------|--------|-------------------------------------------|
-| inputs  | (n, d) | standardised                              |
+| inputs  | (n, d) | standardized                              |
 | y       | (n,)   | targets, in their own units               |
 | weights | (n,)   | summed over copies                        |
 | keys    | (n,)   | ascending, of inputs and target           |

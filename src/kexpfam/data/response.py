@@ -89,7 +89,7 @@ class Response(NamedTuple):
         return logs if self.power == 0 else np.expm1(self.power * logs) / self.power
 
 
-def _standardised(
+def _standardized(
     response: Response, y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]
 ) -> Response:
     bent = response.bent(y)
@@ -100,9 +100,9 @@ def _standardised(
 
 def straight_response(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> Response:
     """The target in units of its standard deviation."""
-    centre = float(np.average(y, weights=weights))
-    unit = float(np.sqrt(np.average((y - centre) ** 2, weights=weights)))
-    return Response(centre, unit, 1.0, 1.0, 0.0, 0.0, 1.0)
+    center = float(np.average(y, weights=weights))
+    unit = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
+    return Response(center, unit, 1.0, 1.0, 0.0, 0.0, 1.0)
 
 
 def bent_responses(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> list[Response]:
@@ -115,4 +115,4 @@ def bent_responses(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"])
         unit = share * straight.unit
         top = float(np.ptp(y)) / unit
         maps += [Response(anchor, unit, sign, power, top, 0.0, 1.0) for power in _POWERS]
-    return [_standardised(one, y, weights) for one in maps]
+    return [_standardized(one, y, weights) for one in maps]

@@ -1,6 +1,6 @@
 """A bounded sample of the rows that depends on what they are, not on where they stand.
 
-Every row gets a 64-bit key: a hash of its standardised values, rounded to 2⁻²⁰
+Every row gets a 64-bit key: a hash of its standardized values, rounded to 2⁻²⁰
 standard deviations, and of the seed. Sorting by key is a random permutation that does
 not change when the rows are shuffled, split into blocks or spread over machines, and
 that brings equal rows together. From it follow
@@ -72,20 +72,20 @@ class Sketch(NamedTuple):
         )
 
     def seen_through(self, standardizer: Standardizer) -> Sketch:
-        """The same rows in standardised units."""
+        """The same rows in standardized units."""
         rows, low, high = map(standardizer.forward, (self.rows, self.low, self.high))
         return self._replace(rows=rows, low=low, high=high)
 
 
 def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
-    """A bijection of 64-bit integers that scatters neighbours (splitmix64's finaliser)."""
+    """A bijection of 64-bit integers that scatters neighbors (splitmix64's finaliser)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
 
 
 def row_keys(standardized: Float[np.ndarray, "n d"], seed: int) -> UInt64[np.ndarray, " n"]:
-    """Hash each row of standardised values to 64 bits."""
+    """Hash each row of standardized values to 64 bits."""
     rounded = np.rint(standardized * _RESOLUTION).astype(np.int64).view(np.uint64)
     keys = _mixed(np.full(len(rounded), seed, np.uint64) + _GOLDEN)
     for column in rounded.T:
@@ -172,7 +172,7 @@ def merge_sketches(one: Sketch, other: Sketch, size: int) -> Sketch:
 
 @dataclass(frozen=True)
 class Sketching:
-    """The sketch as a summary of chunks: rows in standardised units have keys.
+    """The sketch as a summary of chunks: rows in standardized units have keys.
 
     `spread` is what keys are taken through, and need not be what the rows are in.
     """

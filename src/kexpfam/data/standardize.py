@@ -1,9 +1,9 @@
-"""Standardised coordinates: z = (x − center) / scale, column by column.
+"""Standardized coordinates: z = (x − center) / scale, column by column.
 
 The model is fitted on z. A density changes by the Jacobian of the map,
 log p(x) = log p(z) − Σ_j log scale_j, and ∂/∂x_j = (1/scale_j) ∂/∂z_j.
 
-Means and deviations come from sums over chunks that are centred one by one and combined as Chan,
+Means and deviations come from sums over chunks that are centered one by one and combined as Chan,
 Golub and LeVeque (1983) do, so that no digits are lost to a large mean.
 
 | symbol | name      | shape |                                             |
@@ -43,7 +43,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Standardizer:
-    """The affine map from the user's units to standardised ones."""
+    """The affine map from the user's units to standardized ones."""
 
     center: Float[np.ndarray, " d"]
     scale: Float[np.ndarray, " d"]
@@ -76,7 +76,7 @@ class ColumnSums(NamedTuple):
 
 def _chunk_sums(chunk: Chunk) -> ColumnSums:
     """Each column is divided by its own largest magnitude before squaring, so that a column scaled
-    by 1e200 neither overflows nor disturbs its neighbours.
+    by 1e200 neither overflows nor disturbs its neighbors.
     """
     kept = chunk.weights > 0
     n_columns = chunk.rows.shape[1]

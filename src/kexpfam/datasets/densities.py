@@ -2,7 +2,7 @@
 
 The parameters reproduce the true log-likelihoods that the paper reports:
 
-| name                | law                                                     | E log p |
+| name                | distribution                                                     | E log p |
 |---------------------|---------------------------------------------------------|---------|
 | gaussian_mixture    | at (±2, ±2), deviations 0.8 and 0.5, weights 0.4 to 0.1 | −3.28   |
 | uniform             | the square [−3, 3]²                                     | −3.584  |
@@ -28,10 +28,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from kexpfam.base import BoxDensity, GaussianMixtureDensity
-from kexpfam.choices import checked_name, whole
+from kexpfam.choices import checked_name, seeded, whole
 from kexpfam.data.tables import refuse_what_is_no_table
 
 __all__ = ["DENSITIES", "KnownDensity", "make_density"]
@@ -65,12 +65,6 @@ def _rows(X: Any) -> Float[np.ndarray, "n 2"]:
     return rows
 
 
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-
-
 @dataclass(frozen=True)
 class GaussianMixture:
     """Several Gaussians with known parameters."""
@@ -79,7 +73,7 @@ class GaussianMixture:
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
         n_samples = whole("n_samples", n_samples, least=0)
-        return self.mixture.sample(n_samples, _generator(random_state))
+        return self.mixture.sample(n_samples, seeded(random_state))
 
     def log_density(self, X: Any) -> Float[np.ndarray, " n"]:
         X = _rows(X)
@@ -92,13 +86,13 @@ class GaussianMixture:
 
 @dataclass(frozen=True)
 class Uniforms:
-    """Equal parts of uniform laws on disjoint boxes of equal volume."""
+    """Equal parts of uniform distributions on disjoint boxes of equal volume."""
 
     boxes: tuple[BoxDensity, ...]
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
         n_samples = whole("n_samples", n_samples, least=0)
-        generator = _generator(random_state)
+        generator = seeded(random_state)
         draws = np.stack([box.sample(n_samples, generator) for box in self.boxes])
         return draws[generator.integers(len(self.boxes), size=n_samples), np.arange(n_samples)]
 
@@ -122,7 +116,7 @@ class Cosine:
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
         n_samples = whole("n_samples", n_samples, least=0)
-        generator = _generator(random_state)
+        generator = seeded(random_state)
         first = generator.uniform(-self.half_width, self.half_width, n_samples)
         second = generator.normal(self.height * np.cos(self.rate * first), 1)
         return np.column_stack([first, second])
@@ -147,7 +141,7 @@ class Funnel:
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
         n_samples = whole("n_samples", n_samples, least=0)
-        generator = _generator(random_state)
+        generator = seeded(random_state)
         first = generator.standard_normal(n_samples)
         return np.column_stack([first, generator.normal(0, np.exp(-first / 2))])
 
@@ -171,7 +165,7 @@ class Banana:
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
         n_samples = whole("n_samples", n_samples, least=0)
-        generator = _generator(random_state)
+        generator = seeded(random_state)
         first = generator.standard_normal(n_samples)
         return np.column_stack([first, generator.normal(self.bend * (first**2 - 1), 1)])
 
@@ -199,7 +193,7 @@ class Rings:
 
     def sample(self, n_samples: int, random_state: Any = None) -> Float[np.ndarray, "n 2"]:
         n_samples = whole("n_samples", n_samples, least=0)
-        generator = _generator(random_state)
+        generator = seeded(random_state)
         centers = generator.choice(self.radii, n_samples, p=self.weights)
         radius = generator.normal(centers, self.deviation)
         angle = generator.uniform(0, 2 * np.pi, n_samples)

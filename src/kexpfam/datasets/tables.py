@@ -55,7 +55,7 @@ EVENT_COLUMNS = 50
 MAF_SHAPE = (36_488, 43)
 
 _WINE_TEXT = (
-    "UCI Wine Quality, {colour}: physicochemical measurements of Portuguese vinho verde; the "
+    "UCI Wine Quality, {color}: physicochemical measurements of Portuguese vinho verde; the "
     "target is its quality, 0 to 10. Many rows are exact copies of others: a random split that "
     "keeps them tests on rows that were trained on. CC BY 4.0. P. Cortez, A. Cerdeira, "
     "F. Almeida, T. Matos, J. Reis, 'Modeling wine preferences by data mining from "
@@ -96,22 +96,22 @@ class Table:
 
 @overload
 def load_wine_quality(
-    colour: str = ..., *, protocol: None = ..., random_state: Any = ...
+    color: str = ..., *, protocol: None = ..., random_state: Any = ...
 ) -> Table: ...
 
 
 @overload
-def load_wine_quality(colour: str = ..., *, protocol: str, random_state: Any = ...) -> Split: ...
+def load_wine_quality(color: str = ..., *, protocol: str, random_state: Any = ...) -> Split: ...
 
 
 def load_wine_quality(
-    colour: str = "red", *, protocol: str | None = None, random_state: Any = 0
+    color: str = "red", *, protocol: str | None = None, random_state: Any = 0
 ) -> Table | Split:
     """UCI Wine Quality: eleven measurements of red or white wines.
 
     Parameters
     ----------
-    colour : {'red', 'white'}, default='red'
+    color : {'red', 'white'}, default='red'
     protocol : {None, 'deduplicated', 'deep_kexpfam'}, default=None
         None gives the table. 'deduplicated' drops copies of rows before splitting;
         'deep_kexpfam' keeps them, as the literature does (see `kexpfam.datasets.protocols`).
@@ -130,10 +130,10 @@ def load_wine_quality(
     ((1089, 11), (135, 11), (135, 11))
     """
     splitters = {"deduplicated": protocols.deduplicated, "deep_kexpfam": protocols.deep_kexpfam}
-    checked_name("colour", colour, WINE_DIGESTS)
+    checked_name("color", color, WINE_DIGESTS)
     checked_name("protocol", protocol, (None, *splitters))
-    name = f"wine/winequality-{colour}.csv"
-    table = obtain(Source(name, "186/wine+quality.zip", partial(_read_wine, colour=colour)))
+    name = f"wine/winequality-{color}.csv"
+    table = obtain(Source(name, "186/wine+quality.zip", partial(_read_wine, color=color)))
     if protocol is None:
         return table
     return splitters[protocol](table.rows, table.feature_names, random_state)
@@ -235,8 +235,8 @@ def _split_events(table: Table) -> Split:
     return split
 
 
-def _read_wine(path: Path, colour: str) -> Table:
-    check_sha256(path, WINE_DIGESTS[colour])
+def _read_wine(path: Path, color: str) -> Table:
+    check_sha256(path, WINE_DIGESTS[color])
     with path.open(encoding="ascii") as stream:
         names = [name.strip('"') for name in stream.readline().strip().split(";")]
         values = np.loadtxt(stream, delimiter=";")
@@ -244,7 +244,7 @@ def _read_wine(path: Path, colour: str) -> Table:
         rows=values[:, :-1],
         target=values[:, -1].astype(np.int64),
         feature_names=tuple(names[:-1]),
-        description=_WINE_TEXT.format(colour=colour),
+        description=_WINE_TEXT.format(color=color),
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from kexpfam.choices import nearest
 from kexpfam.data.tables import refuse_what_is_no_table
 
 __all__ = [
@@ -33,21 +34,24 @@ def checked_flag(parameter: str, value: Any) -> bool:
 
 
 def checked_number(parameter: str, value: Any, least: float) -> float | None:
-    """A given number, or None for "tuned"."""
-    if isinstance(value, str) and value == "tuned":
+    """A given number, or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
         return None
     try:
         number = float("nan" if isinstance(value, bool) else value)
     except (TypeError, ValueError):
         number = float("nan")
     if not (np.isfinite(number) and number >= least):
-        raise ValueError(f"{parameter} must be 'tuned' or a number ≥ {least:g}; got {value!r}.")
+        raise ValueError(
+            f"{parameter} must be 'auto' or a number ≥ {least:g}; got {value!r}."
+            f"{nearest(value, ['auto'])}"
+        )
     return number
 
 
 def checked_length_scales(value: Any, n_columns: int) -> Float[np.ndarray, " d"] | None:
-    """Given length-scales, one per column, or None for "tuned"."""
-    if isinstance(value, str) and value == "tuned":
+    """Given length-scales, one per column, or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
         return None
     try:
         scales = np.asarray(value, float)
@@ -57,8 +61,8 @@ def checked_length_scales(value: Any, n_columns: int) -> Float[np.ndarray, " d"]
         np.isfinite(scales).all() and (scales > 0).all()
     ):
         raise ValueError(
-            f"length_scale must be 'tuned', a positive number, or {n_columns} positive numbers, "
-            f"one per column; got {value!r}."
+            f"length_scale must be 'auto', a positive number, or {n_columns} positive numbers, "
+            f"one per column; got {value!r}.{nearest(value, ['auto'])}"
         )
     return np.broadcast_to(scales, (n_columns,)).copy()
 

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam.choices import checked_name, shown, whole
+from kexpfam.choices import checked_name, entropy, seeded, shown, whole
 from kexpfam.choices import share as checked_share
 from kexpfam.estimators.checks import checked_flag, checked_rows, checked_weights
 from kexpfam.estimators.frames import framed
@@ -37,7 +36,7 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
     A Gaussian process gives the location and scale of y at each x. A tilt, a function of the
     residual and of x from a product kernel, bends this bell into whatever shape the rows show:
     skewed, with heavy or short tails, with several modes, wider here than there. The density is
-    normalised exactly, because in one dimension that is a quadrature.
+    normalized exactly, because in one dimension that is a quadrature.
 
     Parameters
     ----------
@@ -45,9 +44,9 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
         Number of kernel functions of x that the tilt varies with; "auto" takes 200, or 40 with the
         closed form.
     solution : {"likelihood", "closed_form"}, default="likelihood"
-        How the tilt is found: by maximum penalised likelihood, which is a convex problem, or by
+        How the tilt is found: by maximum penalized likelihood, which is a convex problem, or by
         score matching with noise on the residual, which is one linear system of sums over rows.
-        Both are normalised in the same way, and chosen from by held-out likelihood.
+        Both are normalized in the same way, and chosen from by held-out likelihood.
     kernel : {"auto", "rbf", "matern"}, default="auto"
         The kernel over x; "auto" takes the one with the higher evidence.
     bounds : pair or None, default=None
@@ -143,7 +142,7 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
         weights = checked_weights(sample_weight, X)
         names = list(getattr(self, "feature_names_in_", [])) or None
         refuse_degenerate(X, y, weights, settings.bounds, names)
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = entropy(self.random_state)[0]
         self.fitted_ = fit_conditional(X, y, weights, settings, seed, Progress(self.verbose))
         return self
 
@@ -216,7 +215,7 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
         return density.location.covariance.length_scale * density.standardizer.scale
 
     def score_samples(self, X: Any, y: Any, return_error: bool = False) -> Any:
-        """Normalised log density of each target given its row, in the units of y.
+        """Normalized log density of each target given its row, in the units of y.
 
         Parameters
         ----------
@@ -241,7 +240,7 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
         return getattr(self.density_, method)(X, y)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean normalised log density of the targets given their rows: higher is better.
+        """Mean normalized log density of the targets given their rows: higher is better.
 
         Parameters
         ----------
@@ -398,7 +397,7 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
         """
         rows = self._checked_rows(X)
         count = whole("n_samples", n_samples)
-        levels = check_random_state(random_state).uniform(size=(len(rows), count))
+        levels = seeded(random_state).uniform(size=(len(rows), count))
         return self.density_.quantiles(rows, levels)
 
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:

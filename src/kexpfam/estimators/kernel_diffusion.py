@@ -1,4 +1,4 @@
-"""`KernelDiffusion`: every noise level in closed form, with a normalised likelihood."""
+"""`KernelDiffusion`: every noise level in closed form, with a normalized likelihood."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.averaged import AverageSearch
-from kexpfam.choices import as_number, checked_name, positive_number, shown, whole
+from kexpfam.choices import (
+    as_number,
+    checked_name,
+    entropy,
+    positive_number,
+    renamed,
+    seeded,
+    shown,
+    whole,
+)
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checks import checked_flag, checked_rows
-from kexpfam.estimators.likelihood import MeanLogDensity
+from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.surprising import SurprisingValues
@@ -56,11 +64,11 @@ _NO_TILT = (
 class KernelDiffusion(
     AdditiveRows, Saved, MeanLogDensity, SurprisingValues, DensityMixin, BaseEstimator
 ):
-    """Density estimation with a ladder of noise levels, each fitted in closed form.
+    """Density estimation with several noise levels, each fitted in closed form.
 
     One pass over the rows gives the score of the data smoothed at every noise level. Moving rows
-    along the probability flow through the levels gives a normalised log density, with no
-    normalising constant to estimate, and moving draws the other way samples.
+    along the probability flow through the levels gives a normalized log density, with no
+    normalizing constant to estimate, and moving draws the other way samples.
 
     Parameters
     ----------
@@ -68,7 +76,7 @@ class KernelDiffusion(
         Number of Fourier features, in cosine-sine pairs: an odd number is rounded up. "auto" takes
         1024, or none where a trial on held-out rows gains too little over the base density (but
         `partial_fit` always takes them: rows can be added to nothing else).
-    features : "auto" or InteractionFeatures, default="auto"
+    basis : "auto" or InteractionFeatures, default="auto"
         How frequencies are drawn; "auto" chooses their range and orders on held-out rows.
     marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
         Monotone map of each column: a power transform, or that and the smooth map which makes the
@@ -106,7 +114,7 @@ class KernelDiffusion(
     losses_ : ndarray of shape (n_levels,)
         Held-out loss of each level relative to the base density, in nats along the flow; minus
         their sum is the gain that was foreseen.
-    features_ : InteractionFeatures
+    basis_ : InteractionFeatures
         The frequencies' range and orders.
     base_search_ : AverageSearch
         Size, shrinkage and held-out likelihood of the base density's mixtures.
@@ -146,11 +154,12 @@ class KernelDiffusion(
 
     _state_kind: ClassVar[type] = DiffusionFit
 
+    @renamed(features="basis")
     def __init__(
         self,
         *,
         n_components: Any = "auto",
-        features: Any = "auto",
+        basis: Any = "auto",
         marginals: Any = "auto",
         n_levels: int = 6,
         noise_range: Any = "auto",
@@ -160,7 +169,7 @@ class KernelDiffusion(
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
-        self.features = features
+        self.basis = basis
         self.marginals = marginals
         self.n_levels = n_levels
         self.noise_range = noise_range
@@ -202,12 +211,12 @@ class KernelDiffusion(
     ) -> KernelDiffusion:
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
-        entropy = check_random_state(self.random_state).randint(2**31, size=4).tolist()
+        numbers = entropy(self.random_state)
         saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
         if saved is not None:
-            entropy = saved.entropy(entropy)
+            numbers = saved.entropy(numbers)
         names = list(getattr(self, "feature_names_in_", [])) or None
-        seed = np.random.SeedSequence(entropy)
+        seed = np.random.SeedSequence(numbers)
         self.fitted_ = fit_diffusion(source, settings, seed, progress, names, saved)
         if saved is not None:
             saved.remove()
@@ -270,7 +279,7 @@ class KernelDiffusion(
         return self.fitted_.levels.losses
 
     @property
-    def features_(self) -> InteractionFeatures:
+    def basis_(self) -> InteractionFeatures:
         """The frequencies' range and orders."""
         return self.fitted_.features
 
@@ -332,7 +341,7 @@ class KernelDiffusion(
         return self.fitted_.sums
 
     def score_samples(self, X: Any, return_error: bool = False) -> Any:
-        """Normalised log density at each row of X, by the probability flow.
+        """Normalized log density at each row of X, by the probability flow.
 
         Parameters
         ----------
@@ -458,14 +467,31 @@ class KernelDiffusion(
         check_is_fitted(self)
         checked_name("method", method, ("flow", "sde"))
         n_samples = whole("n_samples", n_samples)
-        seeds = check_random_state(random_state).randint(2**31, size=2)
+        seeds = entropy(random_state, 2)
         generator = np.random.default_rng(seeds[0])
         if method == "flow":
             return self.density_.sample(n_samples, generator)
         return walk_draws(self.density_, n_samples, generator, int(seeds[1]))
 
+    def sample_with_diagnostics(
+        self, n_samples: int, random_state: Any = None
+    ) -> tuple[Float[np.ndarray, "n d"], None]:
+        """Draws, which are independent: there are no Markov chains to look at.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState, Generator or None, default=None
+
+        Returns
+        -------
+        draws : ndarray of shape (n_samples, n_features)
+        chains : None
+        """
+        return self.sample(n_samples, random_state), None
+
     def impute(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n d"]:
-        """X with every missing value (NaN) drawn from its law given the row's other values.
+        """X with every missing value (NaN) drawn, given the other values of its row.
 
         Call it several times with other seeds for multiple imputations. A row with all values
         missing is a draw from the model.
@@ -482,21 +508,21 @@ class KernelDiffusion(
         """
         check_is_fitted(self)
         rows = checked_rows(self, X, reset=False, ensure_all_finite="allow-nan")
-        generator = np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
+        generator = seeded(random_state)
         return complete_rows(self.density_, rows, generator)
 
     def _settings(self) -> DiffusionSettings:
         """Names resolved, numbers checked."""
-        if not (isinstance(self.features, InteractionFeatures) or _is_auto(self.features)):
+        if not (isinstance(self.basis, InteractionFeatures) or _is_auto(self.basis)):
             raise ValueError(
-                "features must be 'auto' or an object like InteractionFeatures(orders=(1, 2)); got "
-                f"{self.features!r}."
+                "basis must be 'auto' or an object like InteractionFeatures(orders=(1, 2)); got "
+                f"{self.basis!r}."
             )
         return DiffusionSettings(
             n_components="auto"
             if _is_auto(self.n_components)
             else whole("n_components", self.n_components, otherwise="'auto'"),
-            features=self.features,
+            features=self.basis,
             marginals=checked_name("marginals", self.marginals, _MARGINALS),
             n_levels=whole("n_levels", self.n_levels, least=2),
             noise_range=self._checked_range(),

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import BASES, RescaledDensity
-from kexpfam.choices import checked_name, resolve, whole
+from kexpfam.choices import checked_name, entropy, resolve, whole
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checks import (
@@ -21,7 +20,7 @@ from kexpfam.estimators.checks import (
     checked_number,
     checked_weights,
 )
-from kexpfam.estimators.likelihood import MeanLogDensity
+from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.surprising import SurprisingValues
@@ -55,11 +54,11 @@ class KernelExponentialFamily(
     """Density estimation with a kernel exponential family, by denoising score matching.
 
     The density is log p(x) = f(x) + log q0(x) − log Z, where q0 is a base density that fixes the
-    tails and f is a combination of random Fourier features. Its coefficients minimise the score
+    tails and f is a combination of random Fourier features. Its coefficients minimize the score
     matching loss of the data with noise added, averaged over the noise in closed form.
 
-    Rows are standardised inside. Hyper-parameters (`length_scale`, `noise_scale`) are given and
-    reported in standardised units, that is in standard deviations of each column; everything
+    Rows are standardized inside. Hyper-parameters (`length_scale`, `noise_scale`) are given and
+    reported in standardized units, that is in standard deviations of each column; everything
     evaluated (log densities, gradients, Laplacians, `base_`) is in the units of the data.
 
     Parameters
@@ -74,28 +73,29 @@ class KernelExponentialFamily(
         Number of functions. Fourier features come in cosine-sine pairs: an odd number is
         rounded up to the next even one.
     kernel : {"rbf", "matern", "rational_quadratic"} or object, default="rbf"
-        The kernel, by its spectral law: ``Matern(nu=3.5)``, ``RationalQuadratic(alpha=2)``.
-    length_scale : "tuned", float or array of shape (n_features,), default="tuned"
+        The kernel, by its spectral distribution: ``Matern(nu=3.5)``,
+        ``RationalQuadratic(alpha=2)``.
+    length_scale : "auto", float or array of shape (n_features,), default="auto"
         The kernel's length-scale in each column.
     base : {"mixture", "averaged_mixture", "gaussian", "uniform"} or object, default="mixture"
         The base density q0: a family to fit, or any object with ``log_density(X)``,
         ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
     noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"
-        The law of the noise. "auto" is Gaussian noise where the basis averages over it in closed
-        form, else none. None is plain score matching. ``MonteCarloNoise(law)`` and
-        ``TaylorNoise(law)`` average approximately, with any basis.
-    noise_scale : "tuned" or float, default="tuned"
+        The distribution of the noise. "auto" is Gaussian noise where the basis averages over it in
+        closed form, else none. None is plain score matching. ``MonteCarloNoise(distribution)`` and
+        ``TaylorNoise(distribution)`` average approximately, with any basis.
+    noise_scale : "auto" or float, default="auto"
         Standard deviation of the noise.
-    penalty : "tuned" or float, default="tuned"
+    penalty : "auto" or float, default="auto"
         The ridge penalty λ on the coefficients.
     criterion : {"score_matching", "likelihood"}, default="score_matching"
-        What tuning minimises on held-out rows: the noise-free score matching loss, or the
+        What tuning minimizes on held-out rows: the noise-free score matching loss, or the
         negative log-likelihood.
     tuning : {"adam", "folds"} or Tuning, default="adam"
         "adam" follows the gradient of the criterion through the closed form, then re-chooses
         penalty and noise scale by cross-validation; "folds" only cross-validates.
     normalizer : {"importance", "quadrature"} or object, default="importance"
-        How the normalising constant is found; quadrature for one or two columns.
+        How the normalizing constant is found; quadrature for one or two columns.
     standardize : bool, default=True
         Whether columns are brought to zero mean and unit variance before fitting.
     gate : bool, default=True
@@ -119,7 +119,7 @@ class KernelExponentialFamily(
         Whether the model is more than its base density.
     coefficients_ : ndarray of shape (n_components,)
     frequencies_ : ndarray of shape (n_frequencies, n_features)
-        Of a Fourier basis, length-scales included, in standardised units.
+        Of a Fourier basis, length-scales included, in standardized units.
     length_scale_ : ndarray of shape (n_features,)
     noise_scale_ : float
     penalty_ : float
@@ -180,11 +180,11 @@ class KernelExponentialFamily(
         basis: Any = "fourier",
         n_components: int = 512,
         kernel: Any = "rbf",
-        length_scale: Any = "tuned",
+        length_scale: Any = "auto",
         base: Any = "mixture",
         noise: Any = "auto",
-        noise_scale: Any = "tuned",
-        penalty: Any = "tuned",
+        noise_scale: Any = "auto",
+        penalty: Any = "auto",
         criterion: str = "score_matching",
         tuning: Any = "adam",
         normalizer: Any = "importance",
@@ -233,13 +233,13 @@ class KernelExponentialFamily(
         """
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
-        entropy = check_random_state(self.random_state).randint(2**31, size=4).tolist()
+        numbers = entropy(self.random_state)
         saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
         if saved is not None:
-            entropy = saved.entropy(entropy)
+            numbers = saved.entropy(numbers)
         names = list(getattr(self, "feature_names_in_", [])) or None
         settings = self._settings(self.n_features_in_)
-        self.fitted_ = fit_family(source, settings, entropy, progress, names, saved)
+        self.fitted_ = fit_family(source, settings, numbers, progress, names, saved)
         if saved is not None:
             saved.remove()
         return self
@@ -380,7 +380,7 @@ class KernelExponentialFamily(
         return self.moments_
 
     def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
-        """Normalised log density at each row of X.
+        """Normalized log density at each row of X.
 
         Parameters
         ----------
@@ -426,8 +426,9 @@ class KernelExponentialFamily(
     ) -> float:
         """Noise-free score matching loss, mean[Δlog p + ½|∇log p|²], on the rows of X.
 
-        Lower is better: up to a constant of the rows' law it is the Fisher divergence to it, and
-        (on held-out rows, in standardised units) what tuning minimises.
+        Lower is better: up to a constant of the rows' distribution it is the Fisher divergence to
+        it, and
+        (on held-out rows, in standardized units) what tuning minimizes.
 
         Parameters
         ----------
@@ -493,7 +494,7 @@ class KernelExponentialFamily(
         n_steps, burn_in : int, optional
             Steps of each chain, burn-in included; enough for good diagnostics by default.
         step_size : float, optional
-            In standardised units; adapted to the usual acceptance by default.
+            In standardized units; adapted to the usual acceptance by default.
         jumps : bool, default=True
             Whether draws of the base density are offered too, which lets chains change modes.
         starts : array of shape (n_chains, n_features), optional
@@ -523,13 +524,32 @@ class KernelExponentialFamily(
             progress=Progress(self.verbose),
         )
 
+    def sample_with_diagnostics(
+        self, n_samples: int, random_state: Any = None
+    ) -> tuple[Float[np.ndarray, "n d"], Chains | None]:
+        """Draws, and the Markov chains that they come from.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState, Generator or None, default=None
+
+        Returns
+        -------
+        draws : ndarray of shape (n_samples, n_features)
+        chains : kexpfam.sampling.Chains, or None
+            None for models whose draws are independent.
+        """
+        chains = self.sample_chains(n_samples, random_state)
+        return chains.rows(n_samples), chains
+
     def _settings(self, n_columns: int) -> FamilySettings:
         """Names resolved, numbers checked."""
         if isinstance(self.basis, InteractionFeatures):
             raise ValueError(
                 "basis must be one of KernelExponentialFamily's own; got InteractionFeatures, "
                 "which are drawn in the whitened coordinates of KernelDiffusion. Take "
-                f"KernelDiffusion(features={self.basis!r}), or basis='fourier' here."
+                f"KernelDiffusion(basis={self.basis!r}), or basis='fourier' here."
             )
         return FamilySettings(
             features=resolve(
@@ -541,7 +561,7 @@ class KernelExponentialFamily(
             ),
             base=resolve("base", self.base, BASES, "an object like MixtureBase(n_components=5)"),
             noise=resolve(
-                "noise", self.noise, NOISES, "an object like GaussianNoise()", "settled_for"
+                "noise", self.noise, NOISES, "an object like GaussianNoise()", "checked_for"
             ),
             given=Hyperparameters(
                 penalty=checked_number("penalty", self.penalty, least=0.0),

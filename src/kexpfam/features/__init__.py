@@ -1,7 +1,7 @@
 """Stage 4: the basis, what f is made of."""
 
 from kexpfam.features.arc_cosine import ArcCosineBasis, ArcCosineFeatures
-from kexpfam.features.basis import Basis, DirectMoments, PointwiseBasis, QuadraticSystem
+from kexpfam.features.basis import Basis, DirectMoments, PointwiseBasis
 from kexpfam.features.draws import DRAWS
 from kexpfam.features.exact import ExactFeatures
 from kexpfam.features.fourier import FourierBasis, FourierFeatures, FourierMoments
@@ -39,7 +39,6 @@ __all__ = [
     "NystromBasis",
     "NystromFeatures",
     "PointwiseBasis",
-    "QuadraticSystem",
     "RadialBasis",
     "RationalQuadratic",
     "SectionBasis",

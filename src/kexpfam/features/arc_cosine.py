@@ -195,7 +195,7 @@ class ArcCosineBasis(PointwiseBasis):
         scale = math.factorial(order) * deviations**order
 
         def one_term(carry: Any, number: Array) -> Any:
-            # Normalised Hermite functions He_j(t)φ(t)/√j! by their recurrence, which is stable.
+            # Normalized Hermite functions He_j(t)φ(t)/√j! by their recurrence, which is stable.
             total, power, before, current = carry
             k = order + 1 + number
             falling = jnp.exp((gammaln(number + 1) - gammaln(k + 1)) / 2)
@@ -236,7 +236,7 @@ class ArcCosineFeatures:
     ----------
     degree : int, default=2
         The power p ≥ 1. f grows as ‖x‖ᵖ: above 2, or with a heavy-tailed base density, the
-        normaliser need not exist. Degree 1 has kinks: it needs noise, and
+        normalizer need not exist. Degree 1 has kinks: it needs noise, and
         ``criterion="likelihood"`` for tuning.
     bias : float, default=1.0
         Standard deviation of the offsets b_j. The paper has none (0), which puts all hinges

@@ -23,7 +23,6 @@ differentiation, without noise
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -32,8 +31,9 @@ from jaxtyping import Array, Float
 
 from kexpfam.data.blocks import Block
 from kexpfam.noise import Noise, NoNoise
+from kexpfam.quadratic import QuadraticSystem, along, twice_along
 
-__all__ = ["Basis", "DirectMoments", "PointwiseBasis", "QuadraticSystem", "along", "twice_along"]
+__all__ = ["Basis", "DirectMoments", "PointwiseBasis"]
 
 
 class DirectMoments(NamedTuple):
@@ -42,13 +42,6 @@ class DirectMoments(NamedTuple):
     weight: Float[Any, ""]
     quadratic: Float[Any, "m m"]
     linear: Float[Any, " m"]
-
-
-class QuadraticSystem(NamedTuple):
-    """The objective's quadratic and linear parts, per unit of weight."""
-
-    quadratic: Float[Array, "m m"]
-    linear: Float[Array, " m"]
 
 
 @runtime_checkable
@@ -109,21 +102,6 @@ class Basis(Protocol):
     def penalty_matrix(self) -> Any:
         """R, or None for the identity."""
         ...
-
-
-def along(
-    function: Callable[[Array], Any], rows: Float[Any, "n d"], direction: Float[Any, " d"]
-) -> tuple[Any, Any]:
-    """A function of rows and its derivative along one direction, row by row."""
-    return jax.jvp(function, (rows,), (jnp.broadcast_to(direction, rows.shape),))
-
-
-def twice_along(
-    function: Callable[[Array], Any], rows: Float[Any, "n d"], direction: Float[Any, " d"]
-) -> tuple[Any, Any, Any]:
-    """A function of rows with its first and second derivative along one direction."""
-    (value, first), (_, second) = along(lambda x: along(function, x, direction), rows, direction)
-    return value, first, second
 
 
 class PointwiseBasis:

@@ -1,4 +1,4 @@
-"""Ways to draw q frequencies of the standard normal law in d dimensions.
+"""Ways to draw q frequencies of the standard normal distribution in d dimensions.
 
 All but the last estimate E cos(w·r) by an equal-weight average over draws that are each
 standard normal (up to the approximation named) and differ in how they depend on one another:
@@ -105,7 +105,7 @@ def quadrature(generator: np.random.Generator, count: int, n_columns: int) -> Fr
 
 
 def _simplex(n_columns: int) -> Float[np.ndarray, "v d"]:
-    """The d+1 unit vertices of a regular simplex centred at zero in d dimensions."""
+    """The d+1 unit vertices of a regular simplex centered at zero in d dimensions."""
     corners = np.eye(n_columns + 1) - 1 / (n_columns + 1)
     # The corners span the d-dimensional space orthogonal to (1, …, 1).
     axes = np.linalg.svd(corners)[2][:n_columns]

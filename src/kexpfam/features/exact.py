@@ -1,12 +1,12 @@
 """The exact solution in the RKHS (Sriperumbudur et al. 2017), for small tables.
 
-By the representer theorem the minimiser of J(f) + (λ/2)|f|² over the whole RKHS lies in the span
+By the representer theorem the minimizer of J(f) + (λ/2)|f|² over the whole RKHS lies in the span
 of ∂_i k(x_a, ·) for all rows and columns and of ξ̂ = mean_a Σ_i ∂_i²k(x_a, ·) + ∂_ik(x_a, ·)
 ∂_ilog q0(x_a). Here ξ̂ is not one function but its parts: the basis is
 
     ∂_i k(x_a, ·),  Δk(x_a, ·)          for all a, i:   m = n(d + 1) functions.
 
-A larger space that still contains the minimiser changes nothing, and this one contains it for
+A larger space that still contains the minimizer changes nothing, and this one contains it for
 every subset of the rows, every weighting and every base density. So cross-validation from the
 moments of folds is exact too, and held-out rows do not reach into the fit, as they would through
 an ξ̂ summed over all rows.

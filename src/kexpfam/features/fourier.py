@@ -43,12 +43,12 @@ from jaxtyping import Array, Float
 from kexpfam.choices import checked_name
 from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
-from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.draws import DRAWS
 from kexpfam.features.products import from_upper_half, upper_products
 from kexpfam.features.spectra import Spectrum
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.noise import Noise
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.symmetric import half_places
 
 __all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
@@ -248,7 +248,7 @@ class FourierFeatures:
     Parameters
     ----------
     draw : {"orthogonal", "independent", "hadamard", "quasi", "quadrature"}, default="orthogonal"
-        How frequencies are drawn from the kernel's spectral law.
+        How frequencies are drawn from the kernel's spectral distribution.
     phases : {"paired", "random"}, default="paired"
         A cosine and a sine per frequency, or one cosine with a random phase as in the paper.
     precision : {"double", "single"}, default="double"

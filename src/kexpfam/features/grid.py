@@ -17,7 +17,7 @@ products of features take n·m². The base density's terms are transforms of wei
 so on at the same points.
 
 The kernel enters by the amplitudes: a rectangle rule for k(δ) = ∫ S(w) cos(w·δ) dw, where the
-spectral law of length-scales ℓ is a mixture of normals over multipliers t (see
+spectral distribution of length-scales ℓ is a mixture of normals over multipliers t (see
 `kexpfam.features.spectra`),
 
     a_k² = 2 S(w_k) Π_j s_j      S(w) = (2π)^(−d/2) Π_j ℓ_j · mean_t t^(−d) exp(−|ℓ⊙w|²/2t²).
@@ -51,11 +51,11 @@ from jaxtyping import Array, Complex, Float, Int
 
 from kexpfam.data.blocks import Block
 from kexpfam.data.sketch import Sketch
-from kexpfam.features.basis import QuadraticSystem
 from kexpfam.features.fourier import FourierBasis, FourierMoments
 from kexpfam.features.spectra import Spectrum
 from kexpfam.features.transforms import lattice_transforms, require_finufft
 from kexpfam.noise import Noise
+from kexpfam.quadratic import QuadraticSystem
 
 __all__ = ["GridBasis", "GridFeatures", "GridMoments"]
 

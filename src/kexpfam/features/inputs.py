@@ -35,7 +35,7 @@ _LEAST_EIGENVALUE = 1e-10
 
 
 class InputFunctions(NamedTuple):
-    """ψ, for standardised inputs."""
+    """ψ, for standardized inputs."""
 
     kind: Kind
     length_scale: Float[np.ndarray, " d"]

@@ -42,7 +42,7 @@ class InteractionFeatures:
     Examples
     --------
     >>> from kexpfam import InteractionFeatures, KernelDiffusion
-    >>> model = KernelDiffusion(features=InteractionFeatures(orders=(1, 2)))
+    >>> model = KernelDiffusion(basis=InteractionFeatures(orders=(1, 2)))
     """
 
     orders: tuple[int, ...] = (1, 2, 3, 4)

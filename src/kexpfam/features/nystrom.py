@@ -1,7 +1,7 @@
 """Nyström: kernel sections, or their derivatives, at inducing points.
 
 `NystromFeatures` chooses points and functions: k(·, z_j), the "lite" basis of Sutherland et al.
-(2018), or derivatives ∂_i k(z_j, ·), all components or a random subset; f is penalised by its
+(2018), or derivatives ∂_i k(z_j, ·), all components or a random subset; f is penalized by its
 RKHS norm. For any kernel they are functionals of `kexpfam.features.sections`.
 
 Sections k(·, z_j) of the RBF kernel have a basis of their own here, because Gaussian noise of

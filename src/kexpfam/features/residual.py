@@ -9,7 +9,7 @@ density, times a constant.
 
 | symbol | name    | shape    |
 |--------|---------|----------|
-| c_j    | centres | (k − 2,) |
+| c_j    | centers | (k − 2,) |
 | w      | width   |          |
 | ±8     | REACH   |          |
 """

@@ -30,8 +30,9 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float, Int
 
-from kexpfam.features.basis import PointwiseBasis, along, twice_along
+from kexpfam.features.basis import PointwiseBasis
 from kexpfam.features.spectra import Spectrum
+from kexpfam.quadratic import along, twice_along
 
 __all__ = ["JITTER", "SectionBasis"]
 

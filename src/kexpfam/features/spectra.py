@@ -1,8 +1,8 @@
-"""Kernels by their spectral laws.
+"""Kernels by their spectral distributions.
 
-By Bochner's theorem k(x − y) = E cos(w·(x − y)) for w drawn from the kernel's spectral law.
-The laws here are scale mixtures of the standard normal: w = t·g with g ~ N(0, I) and a
-positive multiplier t that depends on the kernel,
+By Bochner's theorem k(x − y) = E cos(w·(x − y)) for w drawn from the kernel's spectral
+distribution. The distributions here are scale mixtures of the standard normal: w = t·g with g ~
+N(0, I) and a positive multiplier t that depends on the kernel,
 
     RBF                 exp(−r²/2)                        t = 1
     Matérn-ν            Student-t with 2ν degrees         t² = 2ν / χ²(2ν)
@@ -38,10 +38,10 @@ __all__ = ["SPECTRA", "Matern", "RadialBasis", "RationalQuadratic", "Spectrum"]
 
 @runtime_checkable
 class Spectrum(Protocol):
-    """A spectral law, as a scale mixture of normals."""
+    """A spectral distribution, as a scale mixture of normals."""
 
     def multipliers(self, uniforms: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
-        """The multiplier t at the given quantiles of its law."""
+        """The multiplier t at the given quantiles of its distribution."""
         ...
 
     @property

@@ -7,7 +7,7 @@ n |E τ|² without bias, so it can be negative:
 
 and follows Σ_i λ_i (Z_i² − 1) under the model as n grows, with Z_i independent standard normal
 and λ_i the eigenvalues of cov τ. The covariance is taken about the mean over the observed rows:
-under any other law it stays bounded while the statistic grows with n.
+under any other distribution it stays bounded while the statistic grows with n.
 
 | symbol | name        | shape    |
 |--------|-------------|----------|
@@ -27,21 +27,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.choices import nearest, share, whole
+from kexpfam.choices import nearest, seeded, share, whole
 from kexpfam.goodness_of_fit.kernels import RadialKernel, checked_kernel
 from kexpfam.goodness_of_fit.locations import (
     MOST_TRAINING_ROWS,
     gaussian_locations,
     optimized_locations,
 )
-from kexpfam.goodness_of_fit.observed import LEAST_ROWS, Observed, make_generator, observe
+from kexpfam.goodness_of_fit.observed import LEAST_ROWS, Observed, observe
 from kexpfam.goodness_of_fit.p_value import checked_statistic, tail_share
 from kexpfam.goodness_of_fit.stein_features import feature_sums, unbiased_square
 from kexpfam.goodness_of_fit.width import resolve_width
 
 __all__ = ["FiniteSetResult", "fssd_test", "weighted_chi_squares"]
 
-# Numbers drawn at once for the null law: 32 MB.
+# Numbers drawn at once for the null distribution: 32 MB.
 _DRAWN_AT_ONCE = 2**22
 
 
@@ -54,7 +54,7 @@ class FiniteSetResult(NamedTuple):
         n·FSSD².
     p_value : float
     null_draws : ndarray of shape (n_null_draws,)
-        Draws of the statistic's law under the model.
+        Draws of the statistic's distribution under the model.
     locations : ndarray of shape (n_locations, n_features)
     width : float
         Of the kernel.
@@ -84,7 +84,7 @@ def fssd_test(
     n_locations: int = 5,
     locations: Any = "gaussian",
     width: Any = "median",
-    kernel: Any = "gaussian",
+    kernel: Any = "rbf",
     n_null_draws: int = 5000,
     train_fraction: float = 0.2,
     n_steps: int = 100,
@@ -107,15 +107,15 @@ def fssd_test(
         greatest power on a random part of the rows and tests on the others.
     width : "median" or float, default="median"
         Width of the kernel. "median" is the median distance between two rows, and only the
-        starting value where locations are optimised.
-    kernel : {"gaussian", "inverse_multiquadric"} or callable, default="gaussian"
+        starting value where locations are optimized.
+    kernel : {"rbf", "inverse_multiquadric"} or callable, default="rbf"
         A callable maps squared distances over width² to a `Profile`, by JAX operations.
     n_null_draws : int, default=5000
-        Draws of the statistic's law under the model.
+        Draws of the statistic's distribution under the model.
     train_fraction : float, default=0.2
-        Share of the rows (at most 8192 of them) that chooses optimised locations.
+        Share of the rows (at most 8192 of them) that chooses optimized locations.
     n_steps : int, default=100
-        Steps of the optimisation.
+        Steps of the optimization.
     random_state : int, RandomState, Generator or None, default=None
         Decides locations, split and draws.
 
@@ -131,7 +131,7 @@ def fssd_test(
     The cost is n·(dJ)² and memory (dJ)² numbers, whatever n. The kernel treats all columns
     alike: bring columns of different units to one scale, rows and gradient together.
 
-    Optimising pays where the difference is confined to a place or a direction that random
+    Optimizing pays where the difference is confined to a place or a direction that random
     locations miss; a difference that shows everywhere, like a shift of the mean, is better
     tested on all rows.
 
@@ -155,7 +155,7 @@ def fssd_test(
     n_steps = whole("n_steps", n_steps)
     profile = checked_kernel(kernel)
     _check_locations_name(locations)
-    observed, generator = observe(model, X), make_generator(random_state)
+    observed, generator = observe(model, X), seeded(random_state)
     if isinstance(locations, str) and locations == "optimized":
         train, observed = _split(observed, train_fraction, generator)
         scale = resolve_width(width, train.rows, generator)

@@ -34,10 +34,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int8
 
-from kexpfam.choices import whole
+from kexpfam.choices import renamed, seeded, whole
 from kexpfam.data.blocks import block_size_for, padded
 from kexpfam.goodness_of_fit.kernels import RadialKernel, checked_kernel
-from kexpfam.goodness_of_fit.observed import Observed, make_generator, observe
+from kexpfam.goodness_of_fit.observed import Observed, observe
 from kexpfam.goodness_of_fit.p_value import checked_statistic, tail_share
 from kexpfam.goodness_of_fit.width import resolve_width
 from kexpfam.precision import compiled
@@ -55,8 +55,8 @@ class SteinResult(NamedTuple):
     statistic : float
         n·KSD².
     p_value : float
-    null_draws : ndarray of shape (n_bootstrap,)
-        Draws of the statistic's law under the model.
+    null_draws : ndarray of shape (n_null_draws,)
+        Draws of the statistic's distribution under the model.
     width : float
         Of the kernel.
     """
@@ -73,13 +73,14 @@ class SteinResult(NamedTuple):
         )
 
 
+@renamed(n_bootstrap="n_null_draws")
 def stein_test(
     model: Any,
     X: Any,
     *,
     width: Any = "median",
-    kernel: Any = "gaussian",
-    n_bootstrap: int = 1000,
+    kernel: Any = "rbf",
+    n_null_draws: int = 1000,
     random_state: Any = None,
 ) -> SteinResult:
     """Test whether rows come from a model, by the kernel Stein discrepancy.
@@ -93,10 +94,10 @@ def stein_test(
         at least 10.
     width : "median" or float, default="median"
         Width of the kernel. "median" is the median distance between two rows.
-    kernel : {"gaussian", "inverse_multiquadric"} or callable, default="gaussian"
+    kernel : {"rbf", "inverse_multiquadric"} or callable, default="rbf"
         A callable maps squared distances over width² to a `Profile`, by JAX operations.
-    n_bootstrap : int, default=1000
-        Draws of the statistic's law under the model.
+    n_null_draws : int, default=1000
+        Draws of the statistic's distribution under the model.
     random_state : int, RandomState, Generator or None, default=None
         Decides the signs of the bootstrap.
 
@@ -108,9 +109,9 @@ def stein_test(
 
     Notes
     -----
-    The cost is n²·(3d + n_bootstrap)/2 multiply-adds. The kernel matrix is never held: memory
-    is about ten arrays of 1024 × max(1024, n_bootstrap) numbers (under 100 MB with the default)
-    and one byte for each of n·n_bootstrap signs. From some ten thousand rows on, `fssd_test`
+    The cost is n²·(3d + n_null_draws)/2 multiply-adds. The kernel matrix is never held: memory
+    is about ten arrays of 1024 × max(1024, n_null_draws) numbers (under 100 MB with the default)
+    and one byte for each of n·n_null_draws signs. From some ten thousand rows on, `fssd_test`
     is the better choice.
 
     The kernel treats all columns alike: bring columns of different units to one scale, rows
@@ -128,11 +129,11 @@ def stein_test(
     >>> stein_test(standard_normal, 1.5 * X, random_state=0).p_value < 0.01
     True
     """
-    n_bootstrap = whole("n_bootstrap", n_bootstrap)
+    n_null_draws = whole("n_null_draws", n_null_draws)
     profile = checked_kernel(kernel)
-    observed, generator = observe(model, X), make_generator(random_state)
+    observed, generator = observe(model, X), seeded(random_state)
     scale = resolve_width(width, observed.rows, generator)
-    signs = _random_signs(len(observed.rows), n_bootstrap, generator)
+    signs = _random_signs(len(observed.rows), n_null_draws, generator)
     # Squared distances come from inner products, which lose digits far from the origin.
     rows = (observed.rows - observed.rows.mean(axis=0)) / scale
     sums = _signed_sums(Observed(rows, observed.gradients * scale), signs, profile)

@@ -6,8 +6,8 @@
 | φ′(u)  | slope     | −½ exp(−u/2)    | −½ (1 + u)^(−3/2)    |
 | φ″(u)  | curvature | ¼ exp(−u/2)     | ¾ (1 + u)^(−5/2)     |
 
-All of them have the shape of u. The inverse multiquadric's tails are heavy: from three columns
-on, the discrepancy of a Gaussian kernel can vanish along laws that do not approach the model,
+All of them have the shape of u. The inverse multiquadric's tails are heavy: from three columns on,
+the discrepancy of a Gaussian kernel can vanish along distributions that do not approach the model,
 and that of the inverse multiquadric cannot (Gorham and Mackey, "Measuring sample quality with
 kernels", ICML 2017).
 """
@@ -65,7 +65,7 @@ def inverse_multiquadric(squares: Any) -> Profile:
 
 
 KERNELS: dict[str, RadialKernel] = {
-    "gaussian": gaussian,
+    "rbf": gaussian,
     "inverse_multiquadric": inverse_multiquadric,
 }
 

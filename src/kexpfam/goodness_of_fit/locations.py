@@ -4,7 +4,7 @@ The power of the test grows with the ratio (Jitkrittum et al. 2017, Proposition 
 
     FSSD² / (σ_H1 + γ),        σ_H1² = 4 μᵀ Σ μ,   μ = E τ,   Σ = cov τ.
 
-It is maximised over the locations and the kernel's width by Adam, from Gaussian draws and the
+It is maximized over the locations and the kernel's width by Adam, from Gaussian draws and the
 given width. This uses up rows: those that chose the locations must not take part in the test.
 
 | symbol | name           | shape  |
@@ -35,7 +35,7 @@ from kexpfam.precision import compiled
 
 __all__ = ["MOST_TRAINING_ROWS", "gaussian_locations", "optimized_locations", "power_criterion"]
 
-# Every step of the optimisation passes over all of them: power against time.
+# Every step of the optimization passes over all of them: power against time.
 MOST_TRAINING_ROWS = 8192
 
 # Where the rows show no clear difference, the ratio of two small numbers is largest for a narrow
@@ -47,7 +47,7 @@ _WIDTH_RANGE = (0.05, 20.0)
 
 
 class Place(NamedTuple):
-    """What is optimised: locations in standard deviations from the mean, and a log width."""
+    """What is optimized: locations in standard deviations from the mean, and a log width."""
 
     deviations: Any
     log_width: Any
@@ -58,7 +58,7 @@ def gaussian_locations(
 ) -> Float[np.ndarray, "j d"]:
     """Draws of a Gaussian with the rows' mean and covariance."""
     center = rows.mean(axis=0)
-    # A random mixture of the rows has their covariance exactly: nothing to factorise, and
+    # A random mixture of the rows has their covariance exactly: nothing to factorize, and
     # columns that repeat each other do no harm.
     mixtures = generator.standard_normal((n_locations, len(rows))) / np.sqrt(len(rows) - 1)
     return center + mixtures @ (rows - center)

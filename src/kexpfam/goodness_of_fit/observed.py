@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from kexpfam.data.tables import refuse_what_is_no_table
 
-__all__ = ["LEAST_ROWS", "Observed", "make_generator", "observe"]
+__all__ = ["LEAST_ROWS", "Observed", "observe"]
 
-# The null laws are limits for many rows; with fewer than this they mean nothing.
+# The null distributions are limits for many rows; with fewer than this they mean nothing.
 LEAST_ROWS = 10
 
 
@@ -79,10 +79,3 @@ def _evaluated(model: Any, X: Any, rows: Float[np.ndarray, "n d"]) -> Any:
         "model must have a method gradient(X), or be a function that maps rows (n, d) to ∇log p "
         f"(n, d); got {kind}. The order of arguments is model, X."
     )
-
-
-def make_generator(random_state: Any) -> np.random.Generator:
-    """A generator from anything that scikit-learn takes for a random state, or from itself."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))

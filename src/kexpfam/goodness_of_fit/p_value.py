@@ -1,4 +1,4 @@
-"""From a statistic and draws of its law under the model to a p-value.
+"""From a statistic and draws of its distribution under the model to a p-value.
 
     p = (1 + #{draws ≥ statistic}) / (1 + #draws)
 

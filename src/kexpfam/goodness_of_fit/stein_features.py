@@ -3,8 +3,8 @@
     τ(x) = [ s(x) k(x, v_j) + ∇_x k(x, v_j) ] / √(dJ),        ∇_x k = 2 φ′(u) (x − v) / width²
 
 for every location v_j. By partial integration E τ(x) = 0 if x follows the model; under any other
-law it is not, for almost all locations. The normalising constant does not enter s = ∇log p. The
-test needs τ only through sums over rows.
+distribution it is not, for almost all locations. The normalizing constant does not enter s = ∇log
+p. The test needs τ only through sums over rows.
 
 | symbol       | name       | shape    |
 |--------------|------------|----------|

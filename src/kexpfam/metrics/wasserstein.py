@@ -6,8 +6,8 @@ r"""Wasserstein distances between two samples, exact or sliced.
 | symbol | name                 | shape                         |
 |--------|----------------------|-------------------------------|
 | x, y   | X, Y                 | (n, d), (m, d)                |
-| π 1    | X_weight, normalised | (n,)                          |
-| πᵀ1    | Y_weight, normalised | (m,)                          |
+| π 1    | X_weight, normalized | (n,)                          |
+| πᵀ1    | Y_weight, normalized | (m,)                          |
 | p      | order                | 1 or 2                        |
 | θ      | directions           | (n_projections, d)            |
 
@@ -53,7 +53,7 @@ def wasserstein_distance(
     Y_weight: Any = None,
     random_state: Any = None,
 ) -> float:
-    """Wasserstein distance between the laws of two samples.
+    """Wasserstein distance between the distributions of two samples.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The density of one target given inputs, normalised by quadrature.
+"""The density of one target given inputs, normalized by quadrature.
 
     log p(y | x) = f(r, x) + log q(r) − log s(x) + log t'(y) − log Z(x)
     r = (t(y) − μ(x)) / s(x)          s(x)² = factor² (v(x) + σ²)
@@ -69,7 +69,7 @@ class ConditionalDensity:
         return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
 
     def slices(self, rows: Float[np.ndarray, "n d"]) -> Slices:
-        """The normalised densities over y at rows, on nodes."""
+        """The normalized densities over y at rows, on nodes."""
         mean, scale = self.location_and_scale(rows)
         if self.has_tilt:
             slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients

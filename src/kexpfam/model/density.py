@@ -12,12 +12,13 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.model.surprise import ColumnGrids
+from kexpfam.model.traced import LogDensityFunction
 
 __all__ = ["Density"]
 
 
 class Density(ABC):
-    """A normalised density in the units of the data: a base density, and perhaps a tilt of it."""
+    """A normalized density in the units of the data: a base density, and perhaps a tilt of it."""
 
     @property
     @abstractmethod
@@ -45,6 +46,10 @@ class Density(ABC):
     @abstractmethod
     def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """Δlog p: the sum of the second derivatives of `log_density`."""
+
+    @abstractmethod
+    def jax_function(self) -> LogDensityFunction:
+        """log p of one row as a function that JAX can compile, map and differentiate."""
 
     @abstractmethod
     def column_grids(self, rows: Float[np.ndarray, "n d"]) -> ColumnGrids:

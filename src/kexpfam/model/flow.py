@@ -1,4 +1,4 @@
-"""The probability flow: a normalised log density, its derivatives and draws, from all scores.
+"""The probability flow: a normalized log density, its derivatives and draws, from all scores.
 
 Moving rows along
 
@@ -9,7 +9,7 @@ the smoothed base density q. So
 
     log p(z) = log q(z(t_max)) − ∫ σ² Δu_σ(z(t)) dt
 
-with no normalising constant to estimate: whatever the scores are, this is a density. Its gradient
+with no normalizing constant to estimate: whatever the scores are, this is a density. Its gradient
 is that of the steps themselves, taken backwards from ∇log q at the top, so that it is the
 derivative of the log density that is reported and not only of what both approximate. Second
 derivatives are derivatives of that along directions.
@@ -48,6 +48,8 @@ __all__ = [
 ]
 
 _MOST_STEPS = 256
+# Times are padded to as many at least: nearly all flows, and all trials of steps, share a program.
+_LEAST_TIMES = 64
 # Draws at which steps are tried.
 _STEP_ROWS = 256
 _NEARLY_ALL = 0.9
@@ -64,7 +66,7 @@ def flow_times(
         for low, high, count in zip(knots[:-1], knots[1:], steps, strict=True)
     ]
     times = np.concatenate([*pieces, knots[-1:]])
-    length = 1 << (len(times) - 1).bit_length()
+    length = max(_LEAST_TIMES, 1 << (len(times) - 1).bit_length())
     return np.concatenate([times, np.full(length - len(times), times[-1])])
 
 

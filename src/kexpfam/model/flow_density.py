@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
@@ -35,6 +36,7 @@ from kexpfam.model.flow import (
     flow_down,
     flow_gradient,
     flow_second_derivatives,
+    flow_times,
     flow_up,
     steps_needed,
 )
@@ -46,10 +48,13 @@ from kexpfam.model.surprise import (
     grids_of_mixture,
     with_columns,
 )
+from kexpfam.model.traced import LogDensityFunction
+from kexpfam.model.traced_flow import TracedCoordinates, TracedFlow
 from kexpfam.precision import compiled
 
 __all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
 
+# Rows that are followed together, and fewer of them where no more are asked for.
 _BLOCK, _FEW = 256, 64
 BASE_SHARE = 0.01
 # Times the tolerance, an error of the flow is worth shorter steps, in turn by these factors.
@@ -85,6 +90,14 @@ class FlowDensity(Density):
         field = replace(self.field, coefficients=nothing)
         return replace(self, field=field, steps=np.zeros_like(self.steps))
 
+    def jax_function(self) -> LogDensityFunction:
+        """Takes the steps that `log_density` takes at most rows, also far out."""
+        coordinates = TracedCoordinates.from_numpy(self.coordinates)
+        times = flow_times(self.field.knots, self.steps)
+        field = jax.tree.map(np.asarray, self.field)
+        flow = TracedFlow(coordinates, field, BASE_SHARE, times, int(self.steps.sum()))
+        return LogDensityFunction(flow, np.float64(0.0), coordinates.center)
+
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         return self.log_density_and_error(rows)[0]
 
@@ -104,7 +117,6 @@ class FlowDensity(Density):
 
     def _followed(self, whitened: Float[np.ndarray, "n d"]) -> _Followed:
         """The flow, with shorter steps for rows far out, which move fast."""
-        size = _block_size(len(whitened))
         logs, errors = in_blocks(lambda z: flow_up(self.field, z, self.steps), whitened)
         factors = np.ones(len(whitened), np.int64)
         for factor in _SHORTER:
@@ -113,7 +125,7 @@ class FlowDensity(Density):
                 break
             steps = factor * self.steps
             logs[rough], errors[rough] = in_blocks(
-                lambda z, steps=steps: flow_up(self.field, z, steps), whitened[rough], size=size
+                lambda z, steps=steps: flow_up(self.field, z, steps), whitened[rough]
             )
             factors[rough] = factor
         factors[~(errors <= POOR_FLOW * self.tolerance)] = 0
@@ -181,7 +193,6 @@ class FlowDensity(Density):
             results = in_blocks(
                 lambda z, steps=steps: function(z, steps),
                 whitened[members],
-                size=_block_size(len(whitened)),
             )
             for whole, part in zip(found, results, strict=True):
                 whole[members] = part
@@ -291,17 +302,12 @@ def _derivatives_at(field: Any, rows: Any, time: Any, axes: Any, metric: Any) ->
     return field.score(rows, time), field.curvature(rows, time, axes, metric)
 
 
-def _block_size(n_rows: int) -> int:
-    return _BLOCK if n_rows > _FEW else _FEW
-
-
 def in_blocks(
     function: Callable[..., tuple[np.ndarray, ...]],
     *arrays: Float[np.ndarray, "n ..."],
-    size: int | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Results of a function of padded arrays, whole again."""
-    size = _block_size(len(arrays[0])) if size is None else size
+    size = _BLOCK if len(arrays[0]) > _FEW else _FEW
     found = []
     for start in range(0, len(arrays[0]), size):
         pieces = [array[start : start + size] for array in arrays]

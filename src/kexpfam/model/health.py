@@ -196,9 +196,9 @@ def normalizer_complaint(estimate: NormalizerEstimate) -> str | None:
     if not reasons:
         return None
     return (
-        f"The normalising constant is unreliable: {' and '.join(reasons)}. Log densities may be "
+        f"The normalizing constant is unreliable: {' and '.join(reasons)}. Log densities may be "
         "shifted by an unknown constant; gradients are not affected. Try a base density closer to "
-        "the data (base='mixture'), a larger penalty, or a more precise normaliser, such as "
+        "the data (base='mixture'), a larger penalty, or a more precise normalizer, such as "
         "normalizer=ImportanceNormalizer(n_draws=500_000) or, in one or two columns, "
         "normalizer='quadrature'."
     )

@@ -15,7 +15,7 @@ inverse exact.
 | symbol | name      | shape                        |
 |--------|-----------|------------------------------|
 | n_q    | nodes     | (n, q) or (1, q), in r       |
-| log p  | logs      | (n, q), normalised, per r    |
+| log p  | logs      | (n, q), normalized, per r    |
 |        | below     | (n,), mass below the first node |
 |        | above     | (n,), mass above the last    |
 """
@@ -42,7 +42,7 @@ _TINY = 1e-300
 
 @dataclass(frozen=True)
 class Slices:
-    """Normalised densities of r, and where and how wide they stand in t."""
+    """Normalized densities of r, and where and how wide they stand in t."""
 
     response: Response
     mean: Float[np.ndarray, " n"]
@@ -176,7 +176,7 @@ def normalized_slices(
     slopes: Float[np.ndarray, "n k"],
     bounds: tuple[float, float],
 ) -> Slices:
-    """Densities at rows; normalised with as many nodes as each row's error estimate asks for."""
+    """Densities at rows; normalized with as many nodes as each row's error estimate asks for."""
     low, high = (
         (response.forward(np.array([bound])) - mean) / scale
         if np.isfinite(bound)
@@ -208,7 +208,7 @@ def normalized_slices(
 
 
 class _Rule(NamedTuple):
-    """Logs of the unnormalised densities at nodes, of the tails' masses and of the integrals."""
+    """Logs of the unnormalized densities at nodes, of the tails' masses and of the integrals."""
 
     nodes: Float[np.ndarray, "m q"]
     logs: Float[np.ndarray, "n q"]

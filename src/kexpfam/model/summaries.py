@@ -40,15 +40,15 @@ def mean_and_deviation(
     tails = np.stack([np.maximum(slices.low, -_TAIL), np.minimum(slices.high, _TAIL)], axis=1)
     targets = np.concatenate([slices.node_targets(), slices.targets(tails)], axis=1)
     masses = np.concatenate([masses, slices.below[:, None], slices.above[:, None]], axis=1)
-    centre = slices.targets(np.clip(np.zeros((len(sums), 1)), tails[:, :1], tails[:, 1:]))
-    away = targets - centre
+    center = slices.targets(np.clip(np.zeros((len(sums), 1)), tails[:, :1], tails[:, 1:]))
+    away = targets - center
     mean = (masses * away).sum(axis=1)
     variance = (masses * (away - mean[:, None]) ** 2).sum(axis=1)
-    return centre[:, 0] + mean, np.sqrt(variance)
+    return center[:, 0] + mean, np.sqrt(variance)
 
 
 def mode(slices: Slices) -> Float[np.ndarray, " n"]:
-    """The likeliest target, by a parabola through the highest node and its neighbours."""
+    """The likeliest target, by a parabola through the highest node and its neighbors."""
     targets = slices.node_targets()
     logs = slices.logs + slices.response.log_slope(targets)
     place = logs.argmax(axis=1)
@@ -125,7 +125,7 @@ def _crossing(
     outside: int,
     level: float,
 ) -> float:
-    """Where the density falls to the level, between a node inside and its neighbour outside."""
+    """Where the density falls to the level, between a node inside and its neighbor outside."""
     if not 0 <= outside < len(targets):
         return float(targets[inside])
     fall = densities[inside] - densities[outside]

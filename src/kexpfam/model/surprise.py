@@ -18,7 +18,7 @@ it has one: a price and its logarithm have about the same surprise.
 | symbol       | name        | shape     |
 |--------------|-------------|-----------|
 | t            | nodes       | (n, d, q), ascending |
-| log p        | log_density | (n, d, q), of the nodes' coordinate, normalised |
+| log p        | log_density | (n, d, q), of the nodes' coordinate, normalized |
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 # heaviest ones, so many of them, and a few around the others.
 _HEAVIEST = 8
 _CLOSE = np.concatenate([[-8.0, -6.0, -5.0], np.linspace(-4, 4, 33), [5.0, 6.0, 8.0]])
-_FEW = np.array([-5.0, -2.5, -1.0, 0.0, 1.0, 2.5, 5.0])
+_FEW = np.array([-4.0, -2.0, -0.7, 0.7, 2.0, 4.0])
 # Levels of the quantiles at which a tilt that is dear to evaluate is looked at.
 QUANTILE_LEVELS = ndtr(np.linspace(-4, 4, 25))
 
@@ -174,10 +174,8 @@ def grids_of_mixture(
     # The value itself is a node if it is among them: what is likelier than it begins there.
     ends = nodes.min(axis=2, keepdims=True), nodes.max(axis=2, keepdims=True)
     nodes = np.sort(np.concatenate([nodes, np.clip(own, *ends)], axis=2), axis=2)
-    own_log_density = columns.log_density(own)[:, :, 0]
-    return ColumnGrids(
-        nodes, columns.log_density(nodes), rows, own_log_density, columns.log_tail(rows)
-    )
+    own_log_density, tail = columns.own_log_density(rows), columns.log_tail(rows)
+    return ColumnGrids(nodes, columns.log_density(nodes), rows, own_log_density, tail)
 
 
 def grids_on_box(

@@ -1,4 +1,4 @@
-"""A fitted density: log p(x) = f(z) + log q0(z) − log Z − Σ_j log scale_j, z standardised.
+"""A fitted density: log p(x) = f(z) + log q0(z) − log Z − Σ_j log scale_j, z standardized.
 
 | symbol    | name           | shape |
 |-----------|----------------|-------|
@@ -16,6 +16,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp
 
 from kexpfam.base import BaseDensity, GaussianMixtureDensity, draw_defensively
+from kexpfam.base.traced import TracedRescaled
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
@@ -26,6 +27,7 @@ from kexpfam.model.surprise import (
     grids_on_box,
     with_columns,
 )
+from kexpfam.model.traced import LogDensity, LogDensityFunction, jax_base
 from kexpfam.precision import compiled
 
 __all__ = ["TiltedDensity", "evaluate_blocks", "evaluate_padded"]
@@ -89,14 +91,23 @@ class TiltedDensity(Density):
         return logs, np.exp(log_shares - logsumexp(log_shares))
 
     def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """f at standardised rows: the log of the model over its base, up to log Z."""
+        """f at standardized rows: the log of the model over its base, up to log Z."""
         return evaluate_blocks(self._block_tilt, standardized)
 
     def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
         return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
 
+    def standardized_function(self) -> LogDensity:
+        """f(z) + log q0(z) as a JAX function of one standardized row: log p up to a constant."""
+        return LogDensity(self.basis, self.coefficients, jax_base(self.base))
+
+    def jax_function(self) -> LogDensityFunction:
+        units = self.standardizer
+        in_user_units = TracedRescaled(self.standardized_function(), units.center, units.scale)
+        return LogDensityFunction(in_user_units, np.float64(self.log_normalizer), units.center)
+
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """log p, normalised."""
+        """log p, normalized."""
         shift = self.log_normalizer + self.standardizer.log_volume
 
         def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:

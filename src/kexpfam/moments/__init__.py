@@ -3,7 +3,6 @@
 from kexpfam.moments.arithmetic import add_moments, scale_moments, total_moments
 from kexpfam.moments.checkpoint import Checkpoint, CheckpointedWalk
 from kexpfam.moments.fold import BasisSummation, FoldSums, MomentSource, Summation, block_moments
-from kexpfam.moments.treatments import MonteCarloNoise, TaylorMoments, TaylorNoise
 
 __all__ = [
     "BasisSummation",
@@ -11,10 +10,7 @@ __all__ = [
     "CheckpointedWalk",
     "FoldSums",
     "MomentSource",
-    "MonteCarloNoise",
     "Summation",
-    "TaylorMoments",
-    "TaylorNoise",
     "add_moments",
     "block_moments",
     "scale_moments",

@@ -7,7 +7,7 @@ part does, since q_σ is another mixture at every node. With noisy copies y = x 
     b_σ = Σ_a E ∇φ(x_a + ε)·∇log q_σ(x_a + ε) ≈ Σ_a mean over copies of ∇φ(y)·∇log q_σ(y),
 
 which is unbiased; the directions u follow from each row's content (see
-`kexpfam.moments.treatments`), so that sums do not depend on order or blocks. Since it is an average
+`kexpfam.noise.drawn`), so that sums do not depend on order or blocks. Since it is an average
 over draws, its terms are computed in single precision (sums are in double): the rounding, 1e-5 of a
 score's size, is far below the noise, and it takes half the time.
 
@@ -37,14 +37,15 @@ from jaxtyping import Float
 
 from kexpfam.base.smoothed import MixtureScore, SmoothedMixture
 from kexpfam.data.blocks import padded
-from kexpfam.features import FourierBasis, FourierMoments, QuadraticSystem
+from kexpfam.features import FourierBasis, FourierMoments
 from kexpfam.features.products import upper_products
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.fold import Summation
-from kexpfam.moments.treatments import MonteCarloNoise
 from kexpfam.noise import GaussianNoise
+from kexpfam.noise.drawn import MonteCarloNoise
 from kexpfam.precision import compiled
+from kexpfam.quadratic import QuadraticSystem
 
 __all__ = [
     "LevelMoments",

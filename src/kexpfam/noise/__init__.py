@@ -1,6 +1,6 @@
-"""Stage 3: symmetric noise, known by its characteristic function."""
+"""Stage 3: symmetric noise, known by its characteristic function, drawn or expanded."""
 
-from kexpfam.noise.laws import (
+from kexpfam.noise.distributions import (
     AutomaticNoise,
     CharacteristicNoise,
     GaussianNoise,
@@ -9,6 +9,8 @@ from kexpfam.noise.laws import (
     NoNoise,
     UniformNoise,
 )
+from kexpfam.noise.drawn import MonteCarloNoise
+from kexpfam.noise.expanded import TaylorMoments, TaylorNoise
 
 NOISES: dict[str | None, Noise] = {
     "auto": AutomaticNoise(),
@@ -24,7 +26,10 @@ __all__ = [
     "CharacteristicNoise",
     "GaussianNoise",
     "LaplaceNoise",
+    "MonteCarloNoise",
     "NoNoise",
     "Noise",
+    "TaylorMoments",
+    "TaylorNoise",
     "UniformNoise",
 ]

@@ -1,4 +1,4 @@
-"""Stage 8: the normalising constant, with an error bar."""
+"""Stage 8: the normalizing constant, with an error bar."""
 
 from kexpfam.model.health import NormalizerEstimate
 from kexpfam.normalizer.importance import ImportanceNormalizer

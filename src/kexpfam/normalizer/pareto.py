@@ -1,4 +1,4 @@
-"""The shape of a sample's upper tail: a generalised Pareto fit.
+"""The shape of a sample's upper tail: a generalized Pareto fit.
 
 Importance weights whose tail has shape k have finite moments of order below 1/k: estimates are
 dependable for k < 0.5, usable up to about 0.7 and worthless beyond (Vehtari et al. 2024). The

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -103,6 +103,18 @@ class DiffusionFit(NamedTuple):
     tie_gaps: Float[np.ndarray, " d"]
     health: Health
     sums: LevelSums | None
+
+    def summary(self, names: Sequence[str]) -> dict[str, Any]:
+        """What was fitted, for people; `names` are those of the columns."""
+        return {
+            "marginals": self.marginals,
+            "noise_scales": self.levels.noise_scales,
+            "penalties": self.levels.penalties,
+            "held_out_losses": self.levels.losses,
+            "base_components": self.base_search.n_components,
+            "flow_steps": int(self.density.steps.sum()),
+            "tied_columns": [n for n, gap in zip(names, self.tie_gaps, strict=True) if gap > 0],
+        }
 
 
 class _Rows(NamedTuple):

@@ -1,8 +1,8 @@
 """The journey of a table into a kernel exponential family, in order.
 
-    rows ─▶ standardise ─▶ sketch ─▶ base q0 ─▶ features ─▶ tuned length-scales
+    rows ─▶ standardize ─▶ sketch ─▶ base q0 ─▶ features ─▶ tuned length-scales
                                                                     │
-    log p ◀─ gate ◀─ normaliser ◀─ coefficients β ◀─ chosen (λ, σ) ◀─ moments of K folds
+    log p ◀─ gate ◀─ normalizer ◀─ coefficients β ◀─ chosen (λ, σ) ◀─ moments of K folds
 
 Everything between the stages is a small immutable record; `fit_family` is their order. The gate
 compares what was chosen with its base density, on rows that a fit of the same kind had not seen
@@ -32,7 +32,7 @@ from kexpfam.data.sketch import (
 )
 from kexpfam.data.standardize import Standardizer
 from kexpfam.exceptions import NormalizerWarning, SingularSystemError, TuningWarning
-from kexpfam.features import Basis, QuadraticSystem, Spectrum
+from kexpfam.features import Basis, Spectrum
 from kexpfam.model import TiltedDensity
 from kexpfam.model.health import (
     Comparison,
@@ -53,6 +53,7 @@ from kexpfam.noise import Noise, NoNoise
 from kexpfam.pipeline.adding import require_rows_left
 from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 from kexpfam.tuning import (
     EXCUSED_LOSS,
@@ -115,6 +116,18 @@ class FamilyFit(NamedTuple):
     entropy: list[int]
     weight: float
     moments: Any
+
+    def summary(self, names: Sequence[str]) -> dict[str, Any]:
+        """What was fitted, for people; `names` are those of the columns."""
+        chosen = self.hyperparameters
+        return {
+            "rows": self.weight,
+            "functions": len(self.density.coefficients),
+            "length_scale": dict(zip(names, chosen.length_scale, strict=True)),
+            "noise_scale": chosen.noise_scale,
+            "penalty": chosen.penalty if self.density.has_tilt else float("inf"),
+            "log_normalizer": self.normalizer.log_normalizer,
+        }
 
 
 def fit_family(
@@ -186,7 +199,7 @@ def fit_family(
     if settings.given.penalty is not None and not fit.density.has_tilt:
         warnings.warn(
             f"With penalty={settings.given.penalty:g} the model does not beat its base density on "
-            f"held-out rows. {fit.health.about_the_tilt} Try penalty='tuned', or gate=False to "
+            f"held-out rows. {fit.health.about_the_tilt} Try penalty='auto', or gate=False to "
             "have it all the same.",
             TuningWarning,
             stacklevel=3,
@@ -317,7 +330,7 @@ def _solved_again(fit: FamilyFit, moments: Any, settings: FamilySettings) -> Fam
 
 def _fitting(settings: FamilySettings, basis: Basis) -> FamilySettings:
     """Settings with the noise that this basis is fitted with, or an error where they clash."""
-    noise = settings.noise.settled_for(basis)
+    noise = settings.noise.checked_for(basis)
     if basis.n_derivatives < 2 and settings.criterion == "score_matching":
         raise ValueError(
             "The noise-free score matching loss does not exist for functions with kinks "
@@ -336,7 +349,7 @@ def _identity(n_columns: int) -> Standardizer:
 def _fit_base(
     base: Any, sketch: Sketch, standardizer: Standardizer, generator: np.random.Generator
 ) -> BaseDensity:
-    """Fit a family to standardised rows, or bring a user's density into their units."""
+    """Fit a family to standardized rows, or bring a user's density into their units."""
     fitted = fit_base(base, sketch, generator)
     if hasattr(base, "fit"):
         return fitted
@@ -405,10 +418,10 @@ def _solve(
     settings: FamilySettings,
     generator: np.random.Generator,
 ) -> tuple[TiltedDensity, NormalizerEstimate, float]:
-    """Coefficients and normaliser; an open penalty grows until the rows beat the base density.
+    """Coefficients and normalizer; an open penalty grows until the rows beat the base density.
 
     Cross-validation sees few draws of the base density and can miss a spike of f where there are
-    no rows. The normaliser's many draws show it: the training rows then are less likely than
+    no rows. The normalizer's many draws show it: the training rows then are less likely than
     under the base density.
     """
     matrix = penalty_matrix_of(untilted.basis)

@@ -1,25 +1,25 @@
 """Pictures of fitted models with matplotlib: ``pip install 'kexpfam[plot]'``.
 
 Every function takes `ax` (or `axes`) to draw into, makes a new figure otherwise, and returns what
-it drew into. Nothing is shown and no setting of matplotlib is changed. Colours keep their order in
-grey and for colour-blind readers.
+it drew into. Nothing is shown and no setting of matplotlib is changed. Colors keep their order in
+gray and for color-blind readers.
 """
 
 from kexpfam.plotting.calibration import plot_calibration, plot_log_density_quantiles
 from kexpfam.plotting.corner import plot_corner
 from kexpfam.plotting.density import plot_density
 from kexpfam.plotting.history import plot_tuning_history
-from kexpfam.plotting.ladder import plot_ladder
 from kexpfam.plotting.loss_surface import plot_loss_surface
+from kexpfam.plotting.noise_levels import plot_noise_levels
 from kexpfam.plotting.score_field import plot_score_field
 
 __all__ = [
     "plot_calibration",
     "plot_corner",
     "plot_density",
-    "plot_ladder",
     "plot_log_density_quantiles",
     "plot_loss_surface",
+    "plot_noise_levels",
     "plot_score_field",
     "plot_tuning_history",
 ]

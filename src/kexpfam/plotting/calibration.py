@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils import check_random_state
 
-from kexpfam.choices import share
+from kexpfam.choices import entropy, share
 from kexpfam.plotting.canvas import MODEL, add_legend_above, new_axes
 from kexpfam.plotting.grids import log_densities, rows_for
 from kexpfam.plotting.ranks import count_band, ranks_among, spread_places
@@ -177,7 +176,7 @@ def _both(
     """Log densities of the rows and of draws, and a source of chance."""
     share("coverage", coverage)
     rows = rows_for(model, X)
-    seeds = check_random_state(random_state).randint(2**31, size=2)
+    seeds = entropy(random_state, 2)
     if draws is None:
         draws = model.sample(max(len(rows), _LEAST_DRAWS), random_state=int(seeds[0]))
     logs = [log_densities(model, table) for table in (rows, rows_for(model, draws))]

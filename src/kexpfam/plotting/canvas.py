@@ -1,4 +1,4 @@
-"""Axes, colours and labels that all pictures share. matplotlib is imported here, when needed."""
+"""Axes, colors and labels that all pictures share. matplotlib is imported here, when needed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = [
     "add_legend_above",
     "column_names",
     "draw_rows",
-    "labelled",
+    "labeled",
     "new_axes",
     "new_panels",
     "shades",
     "thinned",
 ]
 
-# Three colours that differ in lightness too: data, model, and what is pointed out.
+# Three colors that differ in lightness too: data, model, and what is pointed out.
 DATA, MODEL, MARK = "0.25", "#0072B2", "#D55E00"
 
 
@@ -74,14 +74,14 @@ def column_names(source: Any, n_columns: int) -> list[str]:
 
 
 def shades(count: int, lightest: float, darkest: float, name: str = "cividis_r") -> Any:
-    """Colours from light to dark, evenly, out of one of matplotlib's maps."""
+    """Colors from light to dark, evenly, out of one of matplotlib's maps."""
     from matplotlib import colormaps
 
     return colormaps[name](np.linspace(lightest, darkest, count))
 
 
 def add_key(ax: Any, drawn: Any, colorbar: Any, **options: Any) -> Any:
-    """A colour bar beside `ax`, or beside all axes that `colorbar` holds; None without one."""
+    """A color bar beside `ax`, or beside all axes that `colorbar` holds; None without one."""
     if colorbar is False:
         return None
     return ax.figure.colorbar(drawn, ax=ax if colorbar is True else colorbar, **options)
@@ -108,7 +108,7 @@ def draw_rows(ax: Any, rows: Float[np.ndarray, "n 2"], **style: Any) -> Any:
     return ax.scatter(*rows.T, **{"s": 5, "color": DATA, "linewidths": 0, **style})
 
 
-def labelled(ax: Any, names: Sequence[str]) -> None:
+def labeled(ax: Any, names: Sequence[str]) -> None:
     """Names of columns at the axes."""
     ax.set_xlabel(names[0])
     if len(names) > 1:

@@ -171,11 +171,11 @@ def _draw_pair(
     max_rows: int,
 ) -> None:
     draw_rows(ax, thinned(data, max_rows), s=3, color="0.75", rasterized=len(data) > 2000)
-    for rows, colour, style in ((data, DATA, "solid"), (draws, MODEL, "dashed")):
+    for rows, color, style in ((data, DATA, "solid"), (draws, MODEL, "dashed")):
         axes, densities = smoothed_histogram(rows, limits)
         volume = float(np.prod([points[1] - points[0] for points in axes]))
         levels = np.unique(density_thresholds(densities, volume, _MASSES))
-        ax.contour(*axes, densities, levels=levels, colors=[colour], linestyles=style,
+        ax.contour(*axes, densities, levels=levels, colors=[color], linestyles=style,
                    linewidths=[0.9, 1.5][-len(levels):])  # fmt: skip
     ax.set(xlim=limits[0], ylim=limits[1])
 

@@ -15,7 +15,7 @@ from kexpfam.plotting.canvas import (
     add_key,
     column_names,
     draw_rows,
-    labelled,
+    labeled,
     new_axes,
     shades,
     thinned,
@@ -48,7 +48,7 @@ def plot_density(
     max_rows: int = 1000,
     colorbar: Any = True,
 ) -> Any:
-    """Draw the normalised density of a model with one or two columns.
+    """Draw the normalized density of a model with one or two columns.
 
     Two columns: the smallest regions that hold the given shares of the mass, the darker the
     denser, so that pictures of different models compare. One column: the density as a curve.
@@ -111,7 +111,7 @@ def plot_density(
             draw_rows(ax, thinned(rows, max_rows), zorder=3, **style)
         ax.set_ylim(window.low[1], window.high[1])
     ax.set_xlim(window.low[0], window.high[0])
-    labelled(ax, [*column_names(model, n_columns), "density"])
+    labeled(ax, [*column_names(model, n_columns), "density"])
     return ax
 
 
@@ -155,7 +155,7 @@ def _draw_regions(
     volume = float(np.prod([points[1] - points[0] for points in axes]))
     thresholds = density_thresholds(densities, volume, list(shares))
     top = float(densities.max())
-    colours = shades(len(shares), 0.13, 0.92, "Blues")
+    colors = shades(len(shares), 0.13, 0.92, "Blues")
     # Each threshold must be above the one before.
     kept = [
         number
@@ -170,7 +170,7 @@ def _draw_regions(
     # Just below, so that a region of one density is inside its own threshold.
     levels = [*(thresholds[kept] * (1 - _APART)), top * (1 + _APART)]
     table = densities.reshape(len(axes[1]), len(axes[0]))
-    regions = ax.contourf(*axes, table, levels=levels, colors=colours[kept])
+    regions = ax.contourf(*axes, table, levels=levels, colors=colors[kept])
     ax.contour(*axes, table, levels=levels[:-1], colors="white", linewidths=0.4)
     bar = add_key(ax, regions, colorbar, spacing="uniform", ticks=levels[:-1])
     if bar is not None:

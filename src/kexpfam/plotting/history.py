@@ -52,7 +52,7 @@ def plot_tuning_history(model: Any, *, axes: Any = None) -> Any:
     if not history:
         raise ValueError(
             "The model has no tuning history. One is made by KernelExponentialFamily.fit with "
-            "tuning='adam' and something to tune (length_scale='tuned')."
+            "tuning='adam' and something to tune (length_scale='auto')."
         )
     panels = new_panels(axes, (1, 4), (11.0, 2.7)).ravel()
     steps = np.array([record["step"] for record in history])
@@ -93,9 +93,9 @@ def _draw_length_scales(panel: Any, model: Any, steps: np.ndarray) -> None:
     """One line for each column, the shades and strokes in turn."""
     values = np.stack([np.atleast_1d(record["length_scale"]) for record in model.tuning_history_])
     names = column_names(model, values.shape[1])
-    colours = shades(values.shape[1], 0.35, 1.0)[::-1]
+    colors = shades(values.shape[1], 0.35, 1.0)[::-1]
     for number, name in enumerate(names):
-        style = {"color": colours[number], "linestyle": _STYLES[number % len(_STYLES)]}
+        style = {"color": colors[number], "linestyle": _STYLES[number % len(_STYLES)]}
         panel.plot(steps, values[:, number], lw=1.3, label=name, **style)
         _draw_end(panel, steps, model.length_scale_[number])
     panel.set_yscale("log")

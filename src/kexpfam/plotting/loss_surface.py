@@ -30,7 +30,7 @@ def plot_loss_surface(
     """Draw the held-out loss of a tuned `KernelExponentialFamily` over noise scale and penalty.
 
     A cross marks the chosen setting, a circle the lowest figure. They differ where held-out
-    likelihood rejected the lowest; along the dotted line it is that of the base density. Grey
+    likelihood rejected the lowest; along the dotted line it is that of the base density. Gray
     settings are worse than the base density. Where the base density itself was chosen, whose
     penalty is infinite, the mark is a triangle at the upper edge. Where only one of the two was
     tuned, the picture is a curve.
@@ -44,7 +44,7 @@ def plot_loss_surface(
     criterion : {"score_matching", "likelihood"}, optional
         Which figure to draw; the model's criterion by default.
     colorbar : bool or array of matplotlib axes, default=True
-        Whether to add the key to the colours, or the axes that it stands beside.
+        Whether to add the key to the colors, or the axes that it stands beside.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def plot_loss_surface(
     if surface is None:
         raise ValueError(
             "The model has no loss surface. One is made by KernelExponentialFamily.fit with "
-            "penalty='tuned' or noise_scale='tuned', and folds (tuning=Tuning(n_folds=5))."
+            "penalty='auto' or noise_scale='auto', and folds (tuning=Tuning(n_folds=5))."
         )
     criterion = checked_name(
         "criterion", model.criterion if criterion is None else criterion, _LABELS
@@ -87,7 +87,7 @@ def plot_loss_surface(
         ax, surface.noise_scales, surface.penalties, figures, surface.gains, chosen
     )
     add_legend_above(ax)
-    # Even steps of the colours, with round numbers.
+    # Even steps of the colors, with round numbers.
     ticks = [float(f"{tick:.2g}") for tick in cells.norm.inverse(np.linspace(0, 1, 6))]
     bar = add_key(ax, cells, colorbar, label=_LABELS[criterion], extend="max")
     if bar is not None:
@@ -104,13 +104,13 @@ def draw_loss_surface(
     gains: Float[np.ndarray, "s l"],
     chosen: tuple[float, float],
 ) -> Any:
-    """Cells coloured by figure, the line of equal likelihood, and the two marks."""
+    """Cells colored by figure, the line of equal likelihood, and the two marks."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patheffects import withStroke
 
-    colours = ListedColormap(shades(256, 0.0, 1.0)[::-1]).with_extremes(over="0.85", bad="0.85")
+    colors = ListedColormap(shades(256, 0.0, 1.0)[::-1]).with_extremes(over="0.85", bad="0.85")
     cells = ax.pcolormesh(
-        noise_scales, penalties, figures.T, cmap=colours, shading="nearest",
+        noise_scales, penalties, figures.T, cmap=colors, shading="nearest",
         norm=_scale(figures, _figure_at(noise_scales, penalties, figures, chosen)),
     )  # fmt: skip
     if gains.min() < 0 < gains.max():

@@ -1,11 +1,12 @@
 """Ranks of rows among draws, and how far their counts stray by chance.
 
-With r_i the number of draws whose figure is above that of row i, and both from one law, r_i is
-uniform on {0, …, m}. The number of rows with fewer than j draws above them,
+With r_i the number of draws whose figure is above that of row i, and both from one distribution,
+r_i is uniform on {0, …, m}. The number of rows with fewer than j draws above them,
 
     N_j = #{i : r_i < j},   is   BetaBinomial(n, j, m + 1 − j),   E N_j / n = j / (m + 1):
 
-the j-th highest of m draws cuts off a share of the law with a Beta(j, m + 1 − j) distribution. A
+the j-th highest of m draws cuts off a share of the distribution with a Beta(j, m + 1 − j)
+distribution. A
 *simultaneous* band holds the whole path (N_j)_j with the given probability. It is made of pointwise
 intervals of one level γ, and γ is found from simulated paths (T. Säilynoja, P.-C. Bürkner,
 A. Vehtari, "Graphical test for discrete uniformity and its applications in goodness-of-fit

@@ -5,7 +5,7 @@ the picture*, columns are scaled to equal widths of the window, by factors whose
 
     s_j = w_j / √(w_0 w_1),     v = s ⊙ ∇log p,     |v| = |∇log p| where the window is square.
 
-Lengths are compressed, |v|^¼, the longest a cell of the grid; colours show |v|.
+Lengths are compressed, |v|^¼, the longest a cell of the grid; colors show |v|.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kexpfam.plotting.canvas import (
     add_key,
     column_names,
     draw_rows,
-    labelled,
+    labeled,
     new_axes,
     shades,
     thinned,
@@ -61,7 +61,7 @@ def plot_score_field(
     """Draw ∇log p of a model with two columns as a field of arrows.
 
     Arrows point up the steepest slope of the picture. Their lengths are its fourth root, so that
-    weak slopes are seen beside strong ones; the colours tell how strong.
+    weak slopes are seen beside strong ones; the colors tell how strong.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def plot_score_field(
     max_rows : int, default=1000
         If X has more rows, so many of them are drawn.
     colorbar : bool or array of matplotlib axes, default=True
-        Whether to add the key to the colours, or the axes that it stands beside.
+        Whether to add the key to the colors, or the axes that it stands beside.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def plot_score_field(
     norm = magnitude_scale([slopes_of_picture(scores, window)])
     arrows = draw_arrows(ax, axes, scores, window, norm)
     add_magnitude_key(ax, arrows, colorbar)
-    labelled(ax, column_names(model, 2))
+    labeled(ax, column_names(model, 2))
     return ax
 
 
@@ -142,7 +142,7 @@ def compressed_lengths(magnitudes: Float[np.ndarray, " n"]) -> Float[np.ndarray,
 
 
 def magnitude_scale(fields: list[Float[np.ndarray, "n 2"]]) -> Any:
-    """A logarithmic colour scale for all fields together, without the extreme two per cent."""
+    """A logarithmic color scale for all fields together, without the extreme two per cent."""
     from matplotlib.colors import LogNorm
 
     magnitudes = np.linalg.norm(np.concatenate(fields), axis=1)
@@ -152,7 +152,7 @@ def magnitude_scale(fields: list[Float[np.ndarray, "n 2"]]) -> Any:
 
 
 def add_magnitude_key(ax: Any, arrows: Any, colorbar: Any, **options: Any) -> None:
-    """The key to the colours, with plain numbers."""
+    """The key to the colors, with plain numbers."""
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     bar = add_key(
@@ -170,7 +170,7 @@ def draw_arrows(
     window: Window,
     norm: Any,
 ) -> Any:
-    """Arrows at the points of a grid, on a given colour scale."""
+    """Arrows at the points of a grid, on a given color scale."""
     from matplotlib.colors import ListedColormap
 
     slopes = slopes_of_picture(scores, window)

@@ -1,4 +1,4 @@
-"""Small pictures as inline SVG: histograms, intervals, lines. Colours come from the style sheet."""
+"""Small pictures as inline SVG: histograms, intervals, lines. Colors come from the style sheet."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def interval_chart(intervals: Sequence[Interval], label: str, axis: str) -> Html
         y = frame.top + row_height * (place + 0.5)
         parts.append(_text(left - 12.0, y + 5, one.name, "end", "name"))
         parts.append(_line(frame.x(one.low), y, frame.x(one.high), y, "whisker"))
-        parts.append(element("circle", cx=frame.x(one.center), cy=y, r=5, class_="centre"))
+        parts.append(element("circle", cx=frame.x(one.center), cy=y, r=5, class_="center"))
     parts.append(_text((frame.left + frame.right) / 2, height - 6.0, axis))
     return _svg(width, height, label, [*parts, *_x_axis(frame)])
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from kexpfam.pipeline.diffusion import DiffusionFit
+from kexpfam.pipeline.family import FamilyFit
 from kexpfam.report.charts import line_chart
 from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import Html, element, joined, number, table
@@ -16,14 +19,12 @@ __all__ = ["choices_section"]
 
 def choices_section(evidence: Evidence) -> Section | None:
     """The levels of a `KernelDiffusion`, or the tuning of a `KernelExponentialFamily`."""
-    if hasattr(evidence.model, "noise_scales_"):
-        return _levels(evidence.model)
-    if hasattr(evidence.model, "tuning_history_"):
-        return _tuning(evidence)
-    return None
+    section = _SECTIONS.get(type(evidence.model.fitted_))
+    return None if section is None else section(evidence)
 
 
-def _levels(model: Any) -> Section:
+def _levels(evidence: Evidence) -> Section:
+    model: Any = evidence.model
     scales, penalties, losses = model.noise_scales_, model.penalties_, model.losses_
     rows = [
         [str(place + 1), number(scale), number(penalty, 3), number(loss, 3)]
@@ -120,3 +121,6 @@ def _path(history: list[dict[str, Any]]) -> Html:
             "every step sees other rows.",
         ),
     )
+
+
+_SECTIONS: dict[type, Callable[[Evidence], Section]] = {DiffusionFit: _levels, FamilyFit: _tuning}

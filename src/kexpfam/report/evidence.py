@@ -12,7 +12,6 @@
 | rows        | (n, d) | judged; none where only a model is given                      |
 | log_density | (n,)   | the model's, at the judged rows                               |
 | gradients   | (n, d) | ∇log p there                                                  |
-| errors      | (n,)   | numerical errors of the log densities, where the model has them |
 | training    | (t, d) | at most some thousand rows that the model was fitted to       |
 | draws       | (k, d) | of the model                                                  |
 """
@@ -28,11 +27,11 @@ import numpy as np
 from jaxtyping import Float, Int
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam.choices import entropy
 from kexpfam.data.spool import NamedBlocks
-from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
+from kexpfam.estimators import KernelDiffusion
 from kexpfam.exceptions import (
     DegenerateTableWarning,
     FlowWarning,
@@ -69,7 +68,6 @@ class Evidence:
     judged: KeptRows
     log_density: Float[np.ndarray, " n"]
     gradients: Float[np.ndarray, "n d"]
-    errors: Float[np.ndarray, " n"] | None
     training: Float[np.ndarray, "t d"]
     training_log_density: Float[np.ndarray, " t"]
     draws: Float[np.ndarray, "k d"]
@@ -125,9 +123,9 @@ def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evid
 def _seed(random_state: Any) -> int:
     """A number itself, so that the page can say it; one drawn from anything else."""
     if isinstance(random_state, (int, np.integer)):
-        check_random_state(random_state)
+        entropy(random_state)
         return int(random_state)
-    return int(check_random_state(random_state).randint(2**31))
+    return entropy(random_state)[0]
 
 
 def _is_fitted(model: Any) -> bool:
@@ -218,37 +216,22 @@ def _evaluated(
     # The columns were matched by name already, and plain arrays would earn a warning each time.
     model = copy.copy(model)
     vars(model).pop("feature_names_in_", None)
-    chains = None
-    if isinstance(model, KernelExponentialFamily):
-        chains = model.sample_chains(_N_DRAWS, seed)
-        draws = chains.rows(_N_DRAWS)
-    else:
-        draws = model.sample(_N_DRAWS, random_state=seed)
-    logs, errors = _log_density(model, judged.rows)
-    # The sample is large for the peers; a mean is known well from fewer rows.
-    training_logs, _ = _log_density(model, training[:_MOST_JUDGED_WITHOUT_TRAINING])
+    draws, chains = model.sample_with_diagnostics(_N_DRAWS, seed)
     return {
         "judged": judged,
-        "log_density": logs,
-        "errors": errors,
+        "log_density": _log_density(model, judged.rows),
         "gradients": model.gradient(judged.rows) if len(judged.rows) else judged.rows,
         "training": training,
-        "training_log_density": training_logs,
+        # The sample is large for the peers; a mean is known well from fewer rows.
+        "training_log_density": _log_density(model, training[:_MOST_JUDGED_WITHOUT_TRAINING]),
         "draws": draws,
-        "draw_log_density": _log_density(model, draws)[0],
+        "draw_log_density": _log_density(model, draws),
         "chains": chains,
     }
 
 
-def _log_density(
-    model: Any, rows: Float[np.ndarray, "n d"]
-) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"] | None]:
-    if not len(rows):
-        return np.empty(0), None
-    if isinstance(model, KernelDiffusion):
-        logs, errors = model.score_samples(rows, return_error=True)
-        return logs, errors
-    return model.score_samples(rows), None
+def _log_density(model: Any, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    return model.score_samples(rows) if len(rows) else np.empty(0)
 
 
 def _complaints(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def goodness_section(evidence: Evidence) -> Section | None:
             ),
             element(
                 "p",
-                "The test compares ∇log p with the rows and needs no normalising constant. With "
+                "The test compares ∇log p with the rows and needs no normalizing constant. With "
                 "few rows or many columns it misses small faults; with very many rows it finds "
                 "faults that do not matter.",
                 class_="note",
@@ -103,8 +103,8 @@ def _tested(evidence: Evidence) -> SteinResult:
     def standardized_gradient(_: Any) -> Float[np.ndarray, "n d"]:
         return gradients * scale
 
-    centred = (rows - rows.mean(axis=0)) / scale
-    return stein_test(standardized_gradient, centred, random_state=evidence.seed)
+    centered = (rows - rows.mean(axis=0)) / scale
+    return stein_test(standardized_gradient, centered, random_state=evidence.seed)
 
 
 def _in_words(p_value: float, rows: str) -> str:

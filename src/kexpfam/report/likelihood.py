@@ -188,7 +188,7 @@ def _verdict(peer: PeerResult) -> str:
     if not math.isfinite(peer.difference_error):
         return "cannot be compared with"
     if abs(peer.difference) <= 2 * peer.difference_error:
-        return "cannot be told from"
+        return "is not clearly different from"
     return "is better than" if peer.difference > 0 else "is worse than"
 
 

@@ -1,7 +1,7 @@
 """Every column by itself: the rows' histogram and that of draws, and the same of log densities.
 
-Where the model is right, log p(x) has the same law over rows as over draws: the last picture finds
-faults that no single column shows.
+Where the model is right, log p(x) has the same distribution over rows as over draws: the last
+picture finds faults that no single column shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What it takes to have the same again: code, a command, settings and versions."""
+"""How to reproduce a report: code, a command, settings and versions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reproduction_section(evidence: Evidence) -> Section:
         ]
     )
     data = {"snippet": snippet, "command": command, "settings": settings, "versions": versions}
-    return Section("reproduction", "To have the same again", body, data)
+    return Section("reproduction", "How to reproduce this report", body, data)
 
 
 def _snippet(evidence: Evidence) -> str:

@@ -48,5 +48,5 @@ class Section(NamedTuple):
             element("h2", self.title, id=heading),
             self.body,
             id=self.anchor,
-            aria_labelledby=heading,
+            aria_labeledby=heading,
         )

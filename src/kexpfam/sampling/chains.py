@@ -41,9 +41,9 @@ class Chains(NamedTuple):
     jump_acceptance : ndarray of shape (n_chains,)
         The same of jumps to draws of the base density; zero without them.
     step_size : float
-        In standardised units, as given or as adapted.
+        In standardized units, as given or as adapted.
     r_hat : ndarray of shape (n_columns,)
-        Rank-normalised split R̂ of each column: close to 1 where chains agree.
+        Rank-normalized split R̂ of each column: close to 1 where chains agree.
     effective_sample_size : ndarray of shape (n_columns,)
         How many independent draws all chains together are worth.
     method : str
@@ -63,7 +63,7 @@ class Chains(NamedTuple):
     def rows(self, n_samples: int | None = None) -> Float[np.ndarray, "n d"]:
         """Exactly `n_samples` draws as rows (all of them by default), evenly spread over the run.
 
-        Neighbouring rows come from different chains.
+        Neighboring rows come from different chains.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ Nᵀs_σ(z), and at each level from the highest down
 
 The start is a draw of the highest level's mixture under the same condition, which is a mixture of
 Gaussians again, with precisions NᵀP_kN. At the lowest level the walk has the model's conditional
-law; the levels above lead it to where that has its mass (annealing, Song & Ermon 2019).
+distribution; the levels above lead it to where that has its mass (annealing, Song & Ermon 2019).
 
 | symbol | name        | shape       |
 |--------|-------------|-------------|
@@ -81,19 +81,19 @@ def _mixture_draws(
     generator: np.random.Generator,
 ) -> Float[np.ndarray, "n f"]:
     """c of the smoothed mixture on z₀ + Nc: component by its evidence, then a Gaussian."""
-    log_evidence, centres, roots = [], [], []
+    log_evidence, centers, roots = [], [], []
     for log_weight, mean, variances, axes in zip(
         base.log_weights, base.means, base.variances, base.axes, strict=True
     ):
         precision = (axes / (variances + noise_scale**2)) @ axes.T
         inner = free.T @ precision @ free
         shifts = mean - anchors
-        centre = np.linalg.solve(inner, free.T @ precision @ shifts.T).T
-        rest = shifts - centre @ free.T
+        center = np.linalg.solve(inner, free.T @ precision @ shifts.T).T
+        rest = shifts - center @ free.T
         squares = np.einsum("ni,ij,nj->n", rest, precision, rest)
         constant = np.linalg.slogdet(precision)[1] - np.linalg.slogdet(inner)[1]
         log_evidence.append(log_weight - squares / 2 + constant / 2)
-        centres.append(centre)
+        centers.append(center)
         roots.append(np.linalg.inv(np.linalg.cholesky(inner)).T)
     logs = np.transpose(log_evidence)
     shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True)).cumsum(axis=1)
@@ -101,7 +101,7 @@ def _mixture_draws(
     chosen = np.minimum(chosen, len(roots) - 1)
     normals = generator.standard_normal((len(anchors), free.shape[1]))
     turned = np.einsum("nf,nef->ne", normals, np.array(roots)[chosen])
-    return np.array(centres)[chosen, np.arange(len(anchors))] + turned
+    return np.array(centers)[chosen, np.arange(len(anchors))] + turned
 
 
 @compiled

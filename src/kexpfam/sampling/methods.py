@@ -4,12 +4,13 @@ The Metropolis-adjusted Langevin algorithm (MALA) proposes, with step size ε an
 
     z' = z + ε ∇log p(z) + √(2ε) ξ
 
-and accepts with probability min(1, p(z') r(z | z') / p(z) r(z' | z)), r the law of the proposal.
-This is blackjax's convention. Roberts and Tweedie write z + (h/2) ∇log p + √h ξ: their step h is
-ε = h/2 here. The paper of Tsimboy et al. reports a step of 0.1 without saying which is meant.
+and accepts with probability min(1, p(z') r(z | z') / p(z) r(z' | z)), r the distribution of the
+proposal. This is blackjax's convention. Roberts and Tweedie write z + (h/2) ∇log p + √h ξ: their
+step h is ε = h/2 here. The paper of Tsimboy et al. reports a step of 0.1 without saying which is
+meant.
 
 The no-U-turn sampler (NUTS) follows a Hamiltonian trajectory in leapfrog steps of size ε, with
-unit masses (columns are standardised), until it turns back.
+unit masses (columns are standardized), until it turns back.
 
 | symbol | name      | shape  |
 |--------|-----------|--------|

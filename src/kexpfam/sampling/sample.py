@@ -1,4 +1,4 @@
-"""Sampling from a fitted density: many chains side by side, in standardised units and float64.
+"""Sampling from a fitted density: many chains side by side, in standardized units and float64.
 
     starts ─▶ burn-in, adapting one step size to all chains ─▶ kept draws ─▶ diagnostics
 
@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils import check_random_state
 
-from kexpfam.choices import checked_name, positive_number, whole
+from kexpfam.choices import checked_name, positive_number, seeded, whole
 from kexpfam.model import TiltedDensity
 from kexpfam.progress import Progress
 from kexpfam.sampling.chains import Chains, diagnose
 from kexpfam.sampling.methods import METHODS, Method
 from kexpfam.sampling.starts import draw_starts
-from kexpfam.sampling.target import jax_log_density
-from kexpfam.sampling.walk import Walk, Walker, take_off
+from kexpfam.sampling.walk import Walk, Walker, start_chains
 
 __all__ = ["sample_density"]
 
@@ -88,7 +86,7 @@ def sample_density(
     Parameters
     ----------
     density : TiltedDensity
-        Its normaliser is not used.
+        Its normalizer is not used.
     n_samples : int
         How many draws are wanted; at least as many are kept, and ``rows(n_samples)`` of the
         result are exactly that many.
@@ -105,7 +103,7 @@ def sample_density(
     burn_in : int, optional
         Steps of each chain that are forgotten. By default 500 (MALA) or 200 (NUTS).
     step_size : float, optional
-        In standardised units (see `kexpfam.sampling.methods` for the convention). By default
+        In standardized units (see `kexpfam.sampling.methods` for the convention). By default
         adapted during the burn-in to an acceptance of 0.574 (MALA) or 0.8 (NUTS).
     jumps : bool, default=True
         Whether chains are also offered fresh draws of the base density every few steps, which
@@ -162,19 +160,19 @@ def sample_density(
     step_size = _checked_step_size(step_size, burn_in)
     plan = _make_plan(n_samples, n_chains, n_steps, burn_in, kernel)
 
-    generator = _generator(random_state)
+    generator = seeded(random_state)
     drawn = draw_starts(density, n_chains, generator)
     rows = drawn.rows if starts is None else _checked_starts(starts, density, n_chains)
     # Dual averaging first tries ten times what it starts from.
     first_step = step_size or 0.1 * drawn.spread**kernel.step_power
-    log_density = jax_log_density(density)
+    log_density = density.standardized_function()
     walker = Walker(
         base=density.base,
         log_density=log_density,
         method=kernel,
         generator=generator,
         seed=int(generator.integers(2**62)),
-        flight=take_off(log_density, rows, np.float64(first_step), method=kernel),
+        chains=start_chains(log_density, rows, np.float64(first_step), method=kernel),
         step_size=first_step,
         progress=progress or Progress(),
     )
@@ -189,7 +187,7 @@ def sample_density(
 
 def _collect(walker: Walker, plan: _Plan, jumping: bool, density: TiltedDensity) -> Chains:
     """Kept draws, further apart until they are worth half their number."""
-    enough = walker.flight.states.position.shape[0] * plan.n_draws / 2
+    enough = walker.chains.states.position.shape[0] * plan.n_draws / 2
     walk = walker.walk(plan.n_draws, plan.thinning, "sampling", jumping=jumping)
     r_hat, effective = diagnose(walk.draws)
     stride = 1
@@ -222,12 +220,6 @@ def _collect(walker: Walker, plan: _Plan, jumping: bool, density: TiltedDensity)
     )
 
 
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
-
-
 def _checked_method(method: Any) -> Method:
     return METHODS[checked_name("method", method, METHODS)]
 
@@ -246,7 +238,7 @@ def _checked_step_size(step_size: Any, burn_in: int | None) -> float | None:
 def _checked_starts(
     starts: Any, density: TiltedDensity, n_chains: int
 ) -> Float[np.ndarray, "chains d"]:
-    """Given starting points in standardised units, all of positive density."""
+    """Given starting points in standardized units, all of positive density."""
     try:
         rows = np.asarray(starts, float)
     except (TypeError, ValueError):

@@ -2,12 +2,12 @@
 
 A draw z_i that stands for the share u_i of q0 stands for the share v_i ∝ u_i exp f(z_i) of the
 model (see `kexpfam.base.defensive`). Chains that start from draws with these shares start close to
-the law they are meant to reach, and modes that no chain can travel between are already occupied
-in proportion to their mass.
+the distribution they are meant to reach, and modes that no chain can travel between are already
+occupied in proportion to their mass.
 
 Systematic resampling along the first column: the draws with quantiles (U + c)/n of v, for one
-uniform U. Each chain still starts from the law v, and neighbouring regions get their shares to
-within one chain rather than to within a binomial deviation (Gerber, Chopin and Whiteley,
+uniform U. Each chain still starts from the distribution v, and neighboring regions get their shares
+to within one chain rather than to within a binomial deviation (Gerber, Chopin and Whiteley,
 "Negative association, ordering and convergence of resampling methods", 2019).
 
 | symbol | name   | shape  |
@@ -33,7 +33,7 @@ _N_DRAWS = 8192
 
 
 class Starts(NamedTuple):
-    """Standardised rows to start from, and a length to begin the search for a step size with."""
+    """Standardized rows to start from, and a length to begin the search for a step size with."""
 
     rows: Float[np.ndarray, "chains d"]
     spread: float

@@ -31,17 +31,17 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
+from kexpfam.model.traced import LogDensity
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 from kexpfam.sampling.methods import Method
-from kexpfam.sampling.target import LogDensity
 
-__all__ = ["Flight", "Walk", "Walker", "take_off"]
+__all__ = ["ChainStates", "Walk", "Walker", "start_chains"]
 
 _LEG = 64
 
 
-class Flight(NamedTuple):
+class ChainStates(NamedTuple):
     """Where the chains are, what has been learnt about the step size, and legs flown so far."""
 
     states: Any
@@ -50,13 +50,13 @@ class Flight(NamedTuple):
 
 
 @compiled(static=("method",))
-def take_off(log_density: Any, rows: Any, step_size: Any, method: Method) -> Flight:
+def start_chains(log_density: Any, rows: Any, step_size: Any, method: Method) -> ChainStates:
     """Chains at their starting points, `rows`, and the first step size to try."""
     from blackjax.adaptation.step_size import dual_averaging_adaptation
 
     states = jax.vmap(lambda row: method.init(row, log_density))(rows)
     start, _, _ = dual_averaging_adaptation(method.target_acceptance)
-    return Flight(states, start(step_size), 0)
+    return ChainStates(states, start(step_size), 0)
 
 
 def _jump(key: Any, state: Any, fresh: Any, log_density: Any, method: Method) -> tuple[Any, Any]:
@@ -69,9 +69,9 @@ def _jump(key: Any, state: Any, fresh: Any, log_density: Any, method: Method) ->
 
 
 @compiled(static=("method",))
-def _fly(
+def _run_leg(
     log_density: Any,
-    flight: Flight,
+    chains: ChainStates,
     seed: Any,
     step_size: Any,
     adapting: Any,
@@ -80,14 +80,14 @@ def _fly(
     n_kept: Any,
     thinning: Any,
     method: Method,
-) -> tuple[Flight, Any, Any, Any]:
-    """One leg: the flight after it, a buffer of draws, summed acceptance of steps and jumps."""
+) -> tuple[ChainStates, Any, Any, Any]:
+    """One leg: the chains after it, a buffer of draws, summed acceptance of steps and jumps."""
     from blackjax.adaptation.step_size import dual_averaging_adaptation
 
     _, update, _ = dual_averaging_adaptation(method.target_acceptance)
-    n_chains, n_columns = flight.states.position.shape
+    n_chains, n_columns = chains.states.position.shape
     # Named, so that the user's choice of a default generator does not change the draws.
-    key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), flight.leg)
+    key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), chains.leg)
 
     def step(index: Any, carry: Any) -> Any:
         states, adaptation, kept, accepted, jumped = carry
@@ -113,9 +113,9 @@ def _fly(
         return states, adaptation, kept, accepted + acceptance, jumped + jumps
 
     empty = jnp.zeros((_LEG, n_chains, n_columns)), jnp.zeros(n_chains), jnp.zeros(n_chains)
-    carry = (flight.states, flight.adaptation, *empty)
+    carry = (chains.states, chains.adaptation, *empty)
     states, adaptation, *found = jax.lax.fori_loop(0, n_kept * thinning, step, carry)
-    return Flight(states, adaptation, flight.leg + 1), *found
+    return ChainStates(states, adaptation, chains.leg + 1), *found
 
 
 class Walk(NamedTuple):
@@ -135,7 +135,7 @@ class Walker:
     method: Method
     generator: np.random.Generator
     seed: int
-    flight: Flight
+    chains: ChainStates
     step_size: float
     progress: Progress
 
@@ -150,16 +150,16 @@ class Walker:
         jumping: bool = False,
     ) -> Walk:
         """Walk on, and keep one of `stride` draws; `stride` divides `_LEG` and `n_kept`."""
-        n_chains, n_columns = self.flight.states.position.shape
+        n_chains, n_columns = self.chains.states.position.shape
         fresh = np.zeros((_LEG, n_chains, n_columns))
         pieces, accepted, jumped = [], np.zeros(n_chains), np.zeros(n_chains)
         for start in self.progress.track(range(0, n_kept, _LEG), label):
             count = min(_LEG, n_kept - start)
             if jumping:
                 fresh = self.base.sample(_LEG * n_chains, self.generator).reshape(fresh.shape)
-            self.flight, kept, steps, jumps = _fly(
+            self.chains, kept, steps, jumps = _run_leg(
                 self.log_density,
-                self.flight,
+                self.chains,
                 np.int64(self.seed),
                 np.float64(self.step_size),
                 np.bool_(adapting),
@@ -178,4 +178,4 @@ class Walker:
     def adapt(self, n_steps: int) -> None:
         """Walk on, and take the step size that brings about the wanted acceptance."""
         self.walk(n_steps, 1, "burn-in", adapting=True)
-        self.step_size = float(np.exp(self.flight.adaptation.log_step_size_avg))
+        self.step_size = float(np.exp(self.chains.adaptation.log_step_size_avg))

@@ -1,7 +1,7 @@
 """The tilt of p(y | x): in closed form, or the likeliest one.
 
 In closed form A = −(H + λI)⁻¹h with the sums of `kexpfam.moments.conditional`. The likeliest tilt
-minimises
+minimizes
 
     ℓ(A) = Σ_i w_i (log Z_i − b(r_i)ᵀAᵀψ(x_i)) + ½λ|A|²
     Z_i = Σ_q m_iq exp(b(n_q)ᵀAᵀψ(x_i))
@@ -11,7 +11,7 @@ density (see `kexpfam.model.conditional`). ℓ is smooth and convex; its derivat
 
     ∂ℓ/∂A = Σ_i w_i ψ(x_i) (E_i b − b(r_i))ᵀ + λA
 
-is the difference of what the model expects of b and what the rows show. Minimised by L-BFGS over
+is the difference of what the model expects of b and what the rows show. Minimized by L-BFGS over
 a path of penalties from strong to weak, each starting where the last one ended, in coordinates
 divided by the roots of the curvature's diagonal.
 
@@ -34,8 +34,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 
-from kexpfam.features import QuadraticSystem
 from kexpfam.moments.conditional import ConditionalSums
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.ridge import minimizer
 
 __all__ = ["TiltProblem", "closed_form_path", "likeliest_path"]
@@ -134,6 +134,6 @@ def closed_form_path(
     sums: ConditionalSums, penalties: Sequence[float]
 ) -> Iterator[Float[np.ndarray, "m k"]]:
     """A for one penalty after the other, by one linear system each."""
-    system = QuadraticSystem(*sums.system())  # type: ignore[arg-type]
+    system = QuadraticSystem(*sums.system())
     for penalty in penalties:
         yield minimizer(system, penalty).reshape(sums.linear.shape)

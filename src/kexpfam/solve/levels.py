@@ -1,13 +1,13 @@
 """Coefficients at every noise level, for a tilt that is right between the levels too.
 
-Between neighbouring levels the coefficients are straight lines in t = log σ: the tilt there is a
+Between neighboring levels the coefficients are straight lines in t = log σ: the tilt there is a
 weighted mean of two functions, and since the denoising loss is convex, no worse than they are on
 average. (A curve through each coefficient by itself is another matter. Functions that are nearly
 dependent have large coefficients that cancel, and those of a monotone cubic do not: a rolled sheet
 of 3500 rows lost ten nats between levels that were each better than the base density.)
 
 At the highest level there is no tilt: the model there is the smoothed base density. From it down,
-every level minimises the loss over the stretch up to the level above, which is known by then. With
+every level minimizes the loss over the stretch up to the level above, which is known by then. With
 β = β_above + δ at the level and β_above + a_n δ at the nodes n of the stretch (the level itself,
 a = 1, and halfway up, a = ½),
 
@@ -40,10 +40,11 @@ from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
 from kexpfam.exceptions import SingularSystemError
-from kexpfam.features import FourierBasis, QuadraticSystem
+from kexpfam.features import FourierBasis
 from kexpfam.moments.levels import LevelMoments, node_scales, node_system
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.path import ridge_path
 from kexpfam.solve.ridge import minimizer
 

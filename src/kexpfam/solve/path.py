@@ -24,8 +24,8 @@ import jax.numpy as jnp
 from jax.lax import linalg
 from jaxtyping import Array, Float
 
-from kexpfam.features import QuadraticSystem
 from kexpfam.precision import compiled
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.whiten import unwhitened, whitened
 
 __all__ = ["ridge_path"]

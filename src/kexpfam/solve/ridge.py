@@ -1,4 +1,4 @@
-"""The minimiser of hᵀβ + ½βᵀHβ + (λ/2)βᵀRβ:  β = −(H + λR)⁻¹ h.
+"""The minimizer of hᵀβ + ½βᵀHβ + (λ/2)βᵀRβ:  β = −(H + λR)⁻¹ h.
 
 In whitened coordinates (see `kexpfam.solve.whiten`) by Cholesky, with the reciprocal condition
 number looked at: an indefinite or nearly singular system gives an error and never a vector of
@@ -15,9 +15,9 @@ from jaxtyping import Float
 from scipy.linalg import cho_solve, lapack
 
 from kexpfam.exceptions import SingularSystemError
-from kexpfam.features import QuadraticSystem
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
+from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.whiten import unwhitened, whitened
 
 __all__ = ["minimizer", "penalty_matrix_of", "solve_ridge", "system_at"]

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
-from kexpfam.features import QuadraticSystem
+from kexpfam.quadratic import QuadraticSystem
 
 __all__ = ["unwhitened", "whitened"]
 

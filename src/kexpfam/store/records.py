@@ -37,8 +37,15 @@ from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
 from kexpfam.moments.level_sums import LevelSums, LevelView
 from kexpfam.moments.levels import LevelMoments, LevelSummation
-from kexpfam.moments.treatments import MonteCarloNoise, TaylorMoments, TaylorNoise
-from kexpfam.noise.laws import AutomaticNoise, GaussianNoise, LaplaceNoise, NoNoise, UniformNoise
+from kexpfam.noise.distributions import (
+    AutomaticNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    NoNoise,
+    UniformNoise,
+)
+from kexpfam.noise.drawn import MonteCarloNoise
+from kexpfam.noise.expanded import TaylorMoments, TaylorNoise
 from kexpfam.normalizer import ImportanceNormalizer, NormalizerEstimate, QuadratureNormalizer
 from kexpfam.solve.levels import Levels
 from kexpfam.tuning import Hyperparameters, LossSurface, Tuned, Tuning

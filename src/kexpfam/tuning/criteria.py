@@ -1,6 +1,6 @@
 """What held-out rows say of a model, relative to its base density (lower is better).
 
-    score matching   mean[Δf + ½|∇f|² + ∇f·∇log q0]      noise-free, no normaliser needed
+    score matching   mean[Δf + ½|∇f|² + ∇f·∇log q0]      noise-free, no normalizer needed
     likelihood       log Z of f, from draws of q0, − mean f
 
 Both are zero for f = 0, that is for the base density itself.

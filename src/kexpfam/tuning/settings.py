@@ -14,7 +14,7 @@ __all__ = ["Hyperparameters", "Tuned", "Tuning"]
 
 
 class Hyperparameters(NamedTuple):
-    """λ, σ and the length-scales, in standardised units; None where still to be tuned.
+    """λ, σ and the length-scales, in standardized units; None where still to be tuned.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Symmetric noise laws ε, through ψ(w) = E cos(w·ε).
+"""Symmetric noise distributions ε, through ψ(w) = E cos(w·ε).
 
 Averaging a cosine over symmetric noise multiplies it by ψ: E cos(w·(x+ε)) = ψ(w) cos(w·x).
-That is all the closed form needs to know of the noise. Every law here has zero mean and a
+That is all the closed form needs to know of the noise. Every distribution here has zero mean and a
 `scale`: the standard deviation of each coordinate (for Gaussian noise with a covariance, its
 multiplier). A scale of zero is no noise: ψ = 1.
 
@@ -42,7 +42,7 @@ Scale = Any  # a float or a traced scalar
 
 
 class Noise:
-    """A symmetric noise law: subclass it with `characteristic` and `sample`."""
+    """A symmetric noise distribution: subclass it with `characteristic` and `sample`."""
 
     def characteristic(self, frequencies: Float[Array, "q d"], scale: Scale) -> Float[Array, " q"]:
         """ψ at each frequency."""
@@ -78,15 +78,16 @@ class Noise:
 
     # -- how the noise enters the sums over rows: in closed form, unless a treatment says else ---
 
-    def settled_for(self, basis: Any) -> Noise:
+    def checked_for(self, basis: Any) -> Noise:
         """The noise to fit this basis with; an error where that cannot be done."""
         if not basis.averages(self):
             raise ValueError(
                 f"This basis ({type(basis).__name__}) does not average over {self!r} in closed "
                 "form. Take "
                 "noise=None (plain score matching) or noise='auto'; or draw the noise, "
-                "noise=MonteCarloNoise(law); or expand it for small scales, "
-                "noise=TaylorNoise(law); or take basis='fourier', which averages any symmetric law."
+                "noise=MonteCarloNoise(distribution); or expand it for small scales, "
+                "noise=TaylorNoise(distribution); or take basis='fourier', which averages any "
+                "symmetric distribution."
             )
         return self
 
@@ -120,7 +121,7 @@ class GaussianNoise(Noise):
     Parameters
     ----------
     covariance : array of shape (n_features,) or (n_features, n_features), optional
-        The shape of the noise in standardised units: diagonal or full; isotropic by default.
+        The shape of the noise in standardized units: diagonal or full; isotropic by default.
 
     Examples
     --------
@@ -160,7 +161,7 @@ class GaussianNoise(Noise):
     def pairwise(
         self, frequencies: Float[Array, "q d"], scale: Scale
     ) -> tuple[Float[Array, "q q"], Float[Array, "q q"]]:
-        # |w_i ± w_j|² from one matrix product, where the general law needs q² evaluations.
+        # |w_i ± w_j|² from one matrix product, where the general distribution needs q² evaluations.
         scaled = scale * (frequencies @ self._root(frequencies.shape[1]))
         squares = (scaled**2).sum(axis=1)
         lengths, products = (squares[:, None] + squares) / 2, scaled @ scaled.T
@@ -189,7 +190,7 @@ class GaussianNoise(Noise):
 class NoNoise(GaussianNoise):
     """Plain score matching: Gaussian noise whose scale is always zero."""
 
-    def settled_for(self, basis: Any) -> Noise:
+    def checked_for(self, basis: Any) -> Noise:
         if not basis.averages(self):
             raise ValueError(
                 f"Plain score matching needs functions with two derivatives; {basis!r} has "
@@ -202,7 +203,7 @@ class NoNoise(GaussianNoise):
 class AutomaticNoise(Noise):
     """Gaussian noise where the basis averages over it in closed form, else none."""
 
-    def settled_for(self, basis: Any) -> Noise:
+    def checked_for(self, basis: Any) -> Noise:
         gaussian = GaussianNoise()
         return gaussian if basis.averages(gaussian) else NoNoise()
 
@@ -257,7 +258,7 @@ class UniformNoise(Noise):
 @register_dataclass
 @dataclass(frozen=True)
 class CharacteristicNoise(Noise):
-    """A user's own symmetric law of unit scale.
+    """A user's own symmetric distribution of unit scale.
 
     Parameters
     ----------

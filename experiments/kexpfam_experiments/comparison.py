@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 
 from kexpfam.datasets import DENSITIES, make_density
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
-from kexpfam.experiments.systems import QUICK_TUNING, SYSTEMS, fit_system
 from kexpfam.metrics import fisher_divergence
 from kexpfam.normalizer import QuadratureNormalizer
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam_experiments.systems import QUICK_TUNING, SYSTEMS, fit_system
 
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
 1000 rows of each density, 256 functions, mixture base, every setting tuned (60 Adam steps, then
 five folds), three seeds; 5000 fresh rows. *LL* is the mean test log-likelihood with log Z by
-quadrature, so that no system profits from a bad normaliser; *F* the Fisher divergence ½E|∇log p −
+quadrature, so that no system profits from a bad normalizer; *F* the Fisher divergence ½E|∇log p −
 ∇log q|² to the truth (on its support); *seconds* the median time of a fit, on a machine with
 other work: read it to a factor of two. The exact solution has 3000 functions here. "Base" is the
 mixture that all of them tilt. One seed of Taylor DSM on the cosine has a spike of f far from the
-rows that its own normaliser missed (−98 where the other two have −3.6). Higher LL and lower F are
+rows that its own normalizer missed (−98 where the other two have −3.6). Higher LL and lower F are
 better; the best of each row is bold.
 """
 

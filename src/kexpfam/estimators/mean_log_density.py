@@ -17,7 +17,7 @@ class MeanLogDensity:
     """`score`, for an estimator with `score_samples`."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean normalised log density of the rows of X.
+        """Mean normalized log density of the rows of X.
 
         Parameters
         ----------

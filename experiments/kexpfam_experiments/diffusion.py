@@ -9,8 +9,8 @@ import numpy as np
 
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelDiffusion
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
 from kexpfam.metrics import wasserstein_distance
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
 
 __all__ = ["EXPERIMENT"]
 

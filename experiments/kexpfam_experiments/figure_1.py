@@ -10,8 +10,8 @@ import numpy as np
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
 from kexpfam.metrics import fisher_divergence
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
 
 __all__ = ["EXPERIMENT"]
 
@@ -20,7 +20,7 @@ PROTOCOL = """
 two length-scales (*narrow* 0.3, *wide* 0.5 deviations), as in the paper's first experiment, which
 gives neither its mixture nor its penalty. The paper's "noise variance σ = 5·10⁻⁴" is read as a
 variance, σ = 0.022 deviations; σ = 5·10⁻⁴ as a deviation is in the table too. *loss* is the
-noise-free score matching loss of 5000 fresh rows, mean Δlog p + ½|∇log p|² in standardised units
+noise-free score matching loss of 5000 fresh rows, mean Δlog p + ½|∇log p|² in standardized units
 (lower is better; the mean of five seeds in the table, the first seed under the panels), the
 paper's SM. The paper's figures on its own mixture: −0.68 without and −0.99 with noise, −0.49 and
 −0.67 with the wide kernel. *F* is the Fisher divergence to the truth (on its support). On bounded

@@ -1,4 +1,4 @@
-"""The ladder: the score field of one data set at five noise levels."""
+"""The score field of one data set at five noise levels."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from kexpfam.base import GaussianMixtureDensity
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelDiffusion
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
 from kexpfam.plotting.grids import Window
-from kexpfam.plotting.ladder import draw_ladder, noised_rows
+from kexpfam.plotting.noise_levels import draw_noise_levels, noised_rows
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
 
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
 `KernelDiffusion` on 5000 rows of four Gaussians, with no marginal maps so that the noise is a plain
 Gaussian in whitened coordinates and the truth a mixture at every level. Dots are rows with the
-level's noise; arrows show the direction of the fitted score and, by their colour, its length.
+level's noise; arrows show the direction of the fitted score and, by their color, its length.
 *error* is the root mean square of fitted minus true score at fresh noisy rows, relative to that of
 the true score.
 """
@@ -80,7 +80,7 @@ def _draw(results: Results) -> Any:
         [np.array(values).reshape(-1, 2) for values in record[name]]
         for name in ("arrows", "points")
     )
-    draw_ladder(
+    draw_noise_levels(
         panels, np.array(record["levels"]), [axis, axis], fields, clouds, Window(-edge, edge)
     )
     plt.close(figure)
@@ -88,8 +88,8 @@ def _draw(results: Results) -> Any:
 
 
 EXPERIMENT = Experiment(
-    name="ladder",
-    title="A ladder of noise levels",
+    name="noise_levels",
+    title="Several noise levels",
     protocol=PROTOCOL,
     cells=_cells,
     measure=_measure,

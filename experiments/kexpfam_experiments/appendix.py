@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from kexpfam.datasets import make_density
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
-from kexpfam.experiments.measures import measure_model
-from kexpfam.experiments.systems import QUICK_TUNING, fit_system
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam_experiments.measures import measure_model
+from kexpfam_experiments.systems import QUICK_TUNING, fit_system
 
 __all__ = ["EXPERIMENT"]
 
@@ -23,9 +23,9 @@ n·FSSD² with five test points from a Gaussian fitted to the rows, W₁ the exa
 distance between the test rows and as many MALA draws.
 
 Caveats. The paper's ring log-likelihoods lie above the truth's (−2.34 where the truth has −3.93),
-which a normalised model cannot: its normalisers are off there, and perhaps elsewhere. Its W₁
+which a normalized model cannot: its normalizers are off there, and perhaps elsewhere. Its W₁
 between samples of 1000 rows are mostly below the *floor*, the distance between two samples of the
-truth itself, so they must be of another quantity (regularised transport, or a squared or rescaled
+truth itself, so they must be of another quantity (regularized transport, or a squared or rescaled
 one): the columns are not comparable, and our W₁ should be read against its floor. The paper does
 not define F up to its factor ½.
 """

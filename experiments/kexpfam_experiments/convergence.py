@@ -11,13 +11,13 @@ from kexpfam.bounds import fourier_error_bound
 from kexpfam.datasets import make_density
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
 from kexpfam.features import FourierFeatures
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
 
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
-60 rows of the mixture of Gaussians, standardised, Gaussian base, plain score matching with an RBF
+60 rows of the mixture of Gaussians, standardized, Gaussian base, plain score matching with an RBF
 kernel of length-scale 1 and a fixed penalty λ. *error* is the root mean square over 1000 fresh
 rows and eight draws of the frequencies of f_m − f, with f the exact solution in the RKHS.
 *paper's draws* are independent with random phases, for which Theorem 1 is stated; *ours* are
@@ -119,9 +119,9 @@ def _draw(results: Results) -> Any:
         "paper": ("C3", ":", "bound, as printed"),
     }
     for panel, penalty in zip(panels[0], penalties, strict=True):
-        for key, (colour, style, label) in styles.items():
+        for key, (color, style, label) in styles.items():
             counts, values = _line(results, penalty, key)
-            panel.loglog(counts, values, style, color=colour, label=label, markersize=4)
+            panel.loglog(counts, values, style, color=color, label=label, markersize=4)
         counts, errors = _line(results, penalty, "paper's draws")
         guide = errors[-1] * 1.6 * np.sqrt(counts[-1] / counts)
         panel.loglog(counts, guide, color="0.6", linewidth=1, label=r"$m^{-1/2}$")

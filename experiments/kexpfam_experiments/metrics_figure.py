@@ -1,4 +1,4 @@
-"""The normalised metrics over all data sets and systems, with their variance over runs."""
+"""The normalized metrics over all data sets and systems, with their variance over runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from kexpfam.datasets import DENSITIES, make_density
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
-from kexpfam.experiments.measures import measure_model
-from kexpfam.experiments.systems import QUICK_TUNING, fit_system
-from kexpfam.experiments.table_1 import load
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam_experiments.measures import measure_model
+from kexpfam_experiments.systems import QUICK_TUNING, fit_system
+from kexpfam_experiments.table_1 import load
 
 __all__ = ["EXPERIMENT"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kexpfam.exceptions import SamplingWarning
-from kexpfam.experiments.harness import Record
 from kexpfam.goodness_of_fit import fssd_test
 from kexpfam.metrics import fisher_divergence, wasserstein_distance
+from kexpfam_experiments.harness import Record
 
 __all__ = ["measure_model"]
 

@@ -1,21 +1,21 @@
 """The paper's tables and figures, and ours: one file each, run by ``kexpfam reproduce NAME``."""
 
-from kexpfam.experiments import (
+from kexpfam_experiments import (
     appendix,
     comparison,
     convergence,
     densities,
     diffusion,
     figure_1,
-    ladder_strip,
     metrics_figure,
+    noise_levels,
     surfaces,
     table_1,
 )
-from kexpfam.experiments.harness import Experiment, Options, Results, reproduce, write_page
+from kexpfam_experiments.harness import Experiment, Options, Results, reproduce, write_page
 
 _PAPER = (figure_1, densities, surfaces, metrics_figure, table_1, appendix)
-_OURS = (comparison, convergence, diffusion, ladder_strip)
+_OURS = (comparison, convergence, diffusion, noise_levels)
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (*_PAPER, *_OURS)

@@ -27,11 +27,10 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.data.coordinates import Coordinates
-from kexpfam.model import ScoreField
-from kexpfam.model.flow import flow_times, traced_flow_up
-from kexpfam.model.flow_density import BASE_SHARE
+from kexpfam.model.flow import traced_flow_up
+from kexpfam.model.score_field import ScoreField
 
-__all__ = ["FlowDensity", "TracedCoordinates", "normal_quantile"]
+__all__ = ["TracedCoordinates", "TracedFlow", "normal_quantile"]
 
 _NEWTON_STEPS = 8
 
@@ -122,7 +121,7 @@ class TracedCoordinates:
 
 @register_dataclass
 @dataclass(frozen=True)
-class FlowDensity:
+class TracedFlow:
     """log p at one row by the probability flow; no steps stand for the base density alone.
 
     Its arrays must be JAX's when it is called: NumPy's cannot be looked up at a traced place.
@@ -130,18 +129,9 @@ class FlowDensity:
 
     coordinates: TracedCoordinates
     scores: ScoreField
+    base_share: float
     times: Float[Any, " s"]
     n_steps: int = field(metadata={"static": True})
-
-    @classmethod
-    def from_model(cls, model: Any) -> FlowDensity:
-        density = model.density_
-        return cls(
-            TracedCoordinates.from_numpy(density.coordinates),
-            jax.tree.map(np.asarray, density.field),
-            flow_times(density.field.knots, density.steps),
-            int(density.steps.sum()),
-        )
 
     def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
         whitened, log_jacobian = self.coordinates(row)
@@ -151,5 +141,7 @@ class FlowDensity:
             _, flow, _ = traced_flow_up(
                 self.scores, whitened[None], self.times, self.n_steps, scan=None
             )
-            logs = jnp.logaddexp(np.log1p(-BASE_SHARE) + flow, np.log(BASE_SHARE) + logs)
+            logs = jnp.logaddexp(
+                jnp.log1p(-self.base_share) + flow, jnp.log(self.base_share) + logs
+            )
         return logs[0] + log_jacobian

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from kexpfam.datasets import make_density
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
-from kexpfam.experiments.systems import fit_system
-from kexpfam.experiments.table_1 import load
 from kexpfam.plotting.loss_surface import draw_loss_surface
 from kexpfam.tuning import Tuning
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam_experiments.systems import fit_system
+from kexpfam_experiments.table_1 import load
 
 __all__ = ["EXPERIMENT"]
 
@@ -23,7 +23,7 @@ features, mixture base, length-scales tuned by 60 Adam steps; 1000 rows of the k
 mark the lowest loss, crosses what was chosen: the lowest loss among settings that held-out
 likelihood does not reject; a triangle at the upper edge stands for the base density. Along dotted
 lines the held-out likelihood is the base density's. Darker is lower, linear as far as the chosen
-loss and logarithmic beyond, in each panel; grey is worse than the base density.
+loss and logarithmic beyond, in each panel; gray is worse than the base density.
 The paper's observation is that for bounded support (uniform) the lowest loss is away from σ = 0,
 and that for smooth densities the minimum is wide.
 """

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam.choices import whole
+from kexpfam.choices import entropy, whole
 from kexpfam.plotting.canvas import column_names, draw_rows, new_panels, thinned
 from kexpfam.plotting.grids import Window, cell_middles, checked_window, rows_for
 from kexpfam.plotting.score_field import (
@@ -25,14 +24,14 @@ from kexpfam.plotting.score_field import (
     slopes_of_picture,
 )
 
-__all__ = ["draw_ladder", "noised_rows", "plot_ladder", "shown_levels"]
+__all__ = ["draw_noise_levels", "noised_rows", "plot_noise_levels", "shown_levels"]
 
 # With more noise than this, in deviations of the rows, there is nothing left to see.
 _HIGHEST = 1.5
 _N_DRAWS = 400
 
 
-def plot_ladder(
+def plot_noise_levels(
     model: Any,
     X: Any = None,
     *,
@@ -46,7 +45,7 @@ def plot_ladder(
     """Draw the score field of a two-column `KernelDiffusion` at several noise levels.
 
     Levels are equally spaced in the logarithm, from the lowest up to 1.5 deviations of the rows.
-    Dots are rows with the level's noise. Colours compare between panels, lengths within one.
+    Dots are rows with the level's noise. Colors compare between panels, lengths within one.
 
     Parameters
     ----------
@@ -75,10 +74,10 @@ def plot_ladder(
     --------
     >>> from kexpfam import KernelDiffusion
     >>> from kexpfam.datasets import make_density
-    >>> from kexpfam.plotting import plot_ladder
+    >>> from kexpfam.plotting import plot_noise_levels
     >>> X = make_density("ring").sample(200, random_state=0)
     >>> model = KernelDiffusion(n_components=32, n_levels=6, random_state=0).fit(X)
-    >>> axes = plot_ladder(model, X, n_levels=3)
+    >>> axes = plot_noise_levels(model, X, n_levels=3)
     >>> axes.shape, axes[-1].get_title()
     ((3,), 'σ = 1.5')
     """
@@ -86,15 +85,15 @@ def plot_ladder(
         check_is_fitted(model)
     if not hasattr(model, "noise_scales_"):
         raise TypeError(
-            "plot_ladder draws the noise levels of a fitted KernelDiffusion; got a "
+            "plot_noise_levels draws the noise levels of a fitted KernelDiffusion; got a "
             f"{type(model).__name__}. Try plot_score_field."
         )
     if model.n_features_in_ != 2:
         raise ValueError(
-            f"plot_ladder draws models with two columns; this one has {model.n_features_in_}. Fit "
-            "a model to the two columns of interest."
+            "plot_noise_levels draws models with two columns; this one has "
+            f"{model.n_features_in_}. Fit a model to the two columns of interest."
         )
-    seeds = check_random_state(random_state).randint(2**31, size=2)
+    seeds = entropy(random_state, 2)
     if X is None:
         rows = model.sample(min(max_rows, _N_DRAWS), random_state=int(seeds[0]))
     else:
@@ -104,7 +103,7 @@ def plot_ladder(
     points = cell_middles(window, n_points)
     generator = np.random.default_rng(seeds[1])
     panels = new_panels(axes, (1, n_levels), (2.5 * n_levels + 0.7, 2.9))[0]
-    draw_ladder(
+    draw_noise_levels(
         panels,
         levels,
         points,
@@ -139,7 +138,7 @@ def noised_rows(
     return coordinates.backward(coordinates.forward(rows) + noise_scale * noise)
 
 
-def draw_ladder(
+def draw_noise_levels(
     panels: Any,
     levels: Float[np.ndarray, " k"],
     points: list[Float[np.ndarray, " side"]],
@@ -147,7 +146,7 @@ def draw_ladder(
     clouds: list[Float[np.ndarray, "m 2"]],
     window: Window,
 ) -> None:
-    """Fields and noisy rows of all levels, on one colour scale."""
+    """Fields and noisy rows of all levels, on one color scale."""
     norm = magnitude_scale([slopes_of_picture(field, window) for field in fields])
     for panel, level, field, cloud in zip(panels, levels, fields, clouds, strict=True):
         draw_rows(panel, cloud, s=3, color="0.7")

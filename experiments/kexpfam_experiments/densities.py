@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from kexpfam.datasets import DENSITIES, make_density
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
-from kexpfam.experiments.systems import QUICK_TUNING, fit_system
 from kexpfam.metrics import fisher_divergence
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam_experiments.systems import QUICK_TUNING, fit_system
 
 __all__ = ["EXPERIMENT"]
 

@@ -1,4 +1,6 @@
-"""The fitted density as JAX sees it: log p(z) = f(z) + log q0(z) + constant, at one row.
+"""A fitted density as JAX sees it: a function of one row.
+
+    log p(x) = f(z) + log q0(z) − Σ_j log scale_j − log Z,     z = (x − center) / scale
 
 Base densities are NumPy, so that users can bring their own; a Markov chain wants to be compiled.
 The library's own base densities have a counterpart in `kexpfam.base.traced`, and a user's density
@@ -26,15 +28,14 @@ from jaxtyping import Array, Float
 from kexpfam.base import BaseDensity, RescaledDensity
 from kexpfam.base.density import Completed
 from kexpfam.base.traced import TracedRescaled, traced_density
-from kexpfam.model import TiltedDensity
 
-__all__ = ["LogDensity", "jax_base", "jax_log_density"]
+__all__ = ["LogDensity", "LogDensityFunction", "fresh_constants", "jax_base"]
 
 
 @register_dataclass
 @dataclass(frozen=True)
 class LogDensity:
-    """log p at one standardised row, up to a constant: a function that JAX can differentiate."""
+    """log p at one standardized row, up to a constant: a function that JAX can differentiate."""
 
     basis: Any
     coefficients: Float[Any, " m"]
@@ -49,43 +50,40 @@ class LogDensity:
         return self.basis.values(self.coefficients, row[None])[0]
 
 
-def jax_log_density(density: TiltedDensity) -> LogDensity:
-    """A fitted density as a JAX function of one standardised row, up to its normaliser.
+def fresh_constants(record: Any) -> Any:
+    """The same record, with copies of its NumPy arrays as JAX's.
 
-    Evaluate it with float64 switched on (``jax.enable_x64(True)`` as a context) to get what
-    `TiltedDensity.log_density` gives.
-
-    Parameters
-    ----------
-    density : TiltedDensity
-        `density_` of a fitted `KernelExponentialFamily`.
-
-    Returns
-    -------
-    LogDensity
-        A function of one row.
-
-    Examples
-    --------
-    >>> import jax, numpy as np
-    >>> from kexpfam.base import BoxDensity
-    >>> from kexpfam.data.standardize import Standardizer
-    >>> from kexpfam.features import FourierBasis
-    >>> from kexpfam.model import TiltedDensity
-    >>> from kexpfam.sampling import jax_log_density
-    >>> density = TiltedDensity(
-    ...     basis=FourierBasis(np.ones((1, 1)), np.zeros(1), np.ones(1)),
-    ...     coefficients=np.array([0.0, 2.0]),
-    ...     base=BoxDensity(np.zeros(1), np.ones(1)),
-    ...     standardizer=Standardizer(np.zeros(1), np.ones(1)),
-    ...     log_normalizer=0.0,
-    ... )
-    >>> with jax.enable_x64(True):
-    ...     slope = jax.grad(jax_log_density(density))(np.zeros(1))
-    >>> float(slope[0])
-    2.0
+    JAX remembers what it made of a NumPy array that compiled code has captured: float32, where
+    float64 is off. The library's own float64 code would be handed that when it meets that array.
     """
-    return LogDensity(density.basis, density.coefficients, jax_base(density.base))
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(leaf.copy()) if isinstance(leaf, np.ndarray) else leaf, record
+    )
+
+
+# Compared by identity, as functions are: jax.jit keeps what it compiled by the function's hash.
+@register_dataclass
+@dataclass(frozen=True, eq=False)
+class LogDensityFunction:
+    """log p at one row of the user's units: a pure function, and a record of arrays (a pytree).
+
+    As a pytree it can also be an argument of compiled code, which then serves every fit of the
+    same shape.
+    """
+
+    density: Callable[[Any], Any]
+    log_normalizer: Float[Any, ""]
+    center: Float[Any, " d"]
+
+    def __call__(self, row: Any) -> Float[Array, ""]:
+        """log p(x)."""
+        row = jnp.asarray(row, float)
+        if row.shape != self.center.shape:
+            raise ValueError(
+                f"Expected one row, of shape {self.center.shape}; got shape {row.shape}. "
+                "For many rows use jax.vmap(function)(rows)."
+            )
+        return fresh_constants(self.density)(row) - self.log_normalizer
 
 
 def jax_base(base: BaseDensity) -> Callable[[Any], Any]:

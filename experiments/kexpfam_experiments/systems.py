@@ -11,7 +11,7 @@ import numpy as np
 from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
 from kexpfam.features import ArcCosineFeatures, NystromFeatures
-from kexpfam.moments import MonteCarloNoise, TaylorNoise
+from kexpfam.noise import MonteCarloNoise, TaylorNoise
 from kexpfam.tuning import Tuning
 
 __all__ = ["QUICK_TUNING", "SYSTEMS", "fit_system"]
@@ -41,7 +41,7 @@ def fit_system(
 ) -> tuple[KernelExponentialFamily, float]:
     """A fitted system and the seconds it took, ungated: systems are compared as they are.
 
-    An unreliable normaliser is not worth a warning here.
+    An unreliable normalizer is not worth a warning here.
     """
     options = {"gate": False, **SYSTEMS[name], **settings}
     model = KernelExponentialFamily(random_state=seed, **options)

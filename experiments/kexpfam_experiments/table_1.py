@@ -8,9 +8,9 @@ import numpy as np
 
 from kexpfam.base import AveragedMixtureBase
 from kexpfam.datasets import load_miniboone, load_wine_quality
-from kexpfam.experiments.harness import Experiment, Options, Record, Results, markdown_table
-from kexpfam.experiments.measures import measure_model
-from kexpfam.experiments.systems import QUICK_TUNING, fit_system
+from kexpfam_experiments.harness import Experiment, Options, Record, Results, markdown_table
+from kexpfam_experiments.measures import measure_model
+from kexpfam_experiments.systems import QUICK_TUNING, fit_system
 
 __all__ = ["DATASETS", "EXPERIMENT", "load"]
 
@@ -68,9 +68,9 @@ def load(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     if name == "miniboone":
         split: Any = load_miniboone(protocol="maf_40_columns")
         return split.train, split.test
-    colour, _, rest = name.partition(" ")
+    color, _, rest = name.partition(" ")
     protocol = "deduplicated" if "deduplicated" in rest else "deep_kexpfam"
-    split = load_wine_quality(colour, protocol=protocol, random_state=seed)
+    split = load_wine_quality(color, protocol=protocol, random_state=seed)
     return np.concatenate([split.train, split.validation]), split.test
 
 
