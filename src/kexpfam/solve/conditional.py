@@ -134,6 +134,6 @@ def closed_form_path(
     sums: ConditionalSums, penalties: Sequence[float]
 ) -> Iterator[Float[np.ndarray, "m k"]]:
     """A for one penalty after the other, by one linear system each."""
-    system = QuadraticSystem(*sums.system())
+    system = QuadraticSystem(*sums.system())  # type: ignore[arg-type]
     for penalty in penalties:
         yield minimizer(system, penalty).reshape(sums.linear.shape)
