@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint format docs linkcheck experiments bench clean
+.PHONY: install demo test test-fast lint format docs linkcheck experiments bench clean
 
 install: .venv/installed
 
@@ -12,12 +12,16 @@ demo: .venv/installed
 
 # Two workers with one BLAS thread each: more threads than cores slow everything down. What one
 # worker has compiled the other finds on disk.
-test: export OPENBLAS_NUM_THREADS = 1
-test: export OMP_NUM_THREADS = 1
-test: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/.jax_cache
-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+test test-fast: export OPENBLAS_NUM_THREADS = 1
+test test-fast: export OMP_NUM_THREADS = 1
+test test-fast: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/.jax_cache
+test test-fast: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
 test: .venv/installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+# For daily work: each stage alone, and the formulas of the solve.
+test-fast: .venv/installed
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/stages tests/oracles/test_solve.py $(PYTEST_ARGS)
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -39,7 +43,7 @@ experiments: .venv/installed
 # Every claim of docs/benchmarks.md but the GPU's, one after the other; half an hour.
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench]'
-	for name in moments prediction tuned_fit tuned_functions peers grid cluster scaling flows; do $(BIN)/python benchmarks/$$name.py; done
+	for name in moments prediction tuned_fit tuned_functions peers grid cluster scaling flows trust attribution conditional; do $(BIN)/python benchmarks/$$name.py; done
 	$(BIN)/python benchmarks/page.py
 
 # The site in docs/_build/html; warnings are errors. Examples run again when they change.
