@@ -256,7 +256,7 @@ def test_settings_of_the_family(options, message):
     [
         ({"n_components": "Auto"}, "'auto' or a whole number ≥ 1; got 'Auto'"),
         ({"n_components": np.ones(2)}, "'auto' or a whole number ≥ 1"),
-        ({"marginals": "gaussianize"}, r"Did you mean 'gaussianize'\?"),
+        ({"marginals": "gausianize"}, r"Did you mean 'gaussianize'\?"),
         ({"basis": np.ones(2)}, "basis must be 'auto' or an object like"),
         ({"noise_range": (0.1, np.inf)}, r"0 < low < high; got \(0\.1, inf\)"),
     ],
@@ -311,7 +311,7 @@ def test_settings_of_objects(build, message):
         (lambda m, d: stein_test(m, ROWS, kernel=abs), ValueError, "must return a Profile"),
         (lambda m, d: stein_test(Matern, ROWS), ValueError, "got the class Matern"),
         (lambda m, d: stein_test(lambda X: "a", ROWS), ValueError, "as an array of numbers"),
-        (lambda m, d: fssd_test(m, ROWS, locations="optimized"), ValueError, "mean 'optimized'"),
+        (lambda m, d: fssd_test(m, ROWS, locations="optimzed"), ValueError, "mean 'optimized'"),
         (lambda m, d: fssd_test(m, ROWS, locations=[["a"]]), ValueError, "array of numbers"),
         (lambda m, d: fisher_divergence(ROWS, m, ROWS), TypeError, "in the order model, X, true"),
         (lambda m, d: fisher_divergence(m, ROWS, ROWS[:5]), ValueError, r"got the shape \(5, 2\)"),

@@ -112,7 +112,8 @@ class ColumnGrids(NamedTuple):
             # The part of a piece in which the log density rises from the lower end to the own one.
             share = np.log(own - low) - np.log(high - low)
             part = np.log(np.diff(self.nodes, axis=2)) + share + _log_mean_exp(low, own)
-            lower = np.where(own >= high, masses, np.where(own > low, part, -np.inf))
+            rising = (own > low) & np.isfinite(low)
+            lower = np.where(own >= high, masses, np.where(rising, part, -np.inf))
             inside = logsumexp(lower, axis=2) - logsumexp(masses, axis=2)
         # Where not even a node is less likely, there is hardly more than nothing.
         width = np.log(self.nodes[:, :, -1] - self.nodes[:, :, 0])
@@ -142,11 +143,13 @@ class ColumnGrids(NamedTuple):
 def _log_mean_exp(
     low: Float[np.ndarray, "..."], high: Float[np.ndarray, "..."]
 ) -> Float[np.ndarray, "..."]:
-    """log of the mean of e^t over low ≤ t ≤ high; NaN where both are −∞."""
-    rise = high - low
+    """log of the mean of e^t over low ≤ t ≤ high; −∞ where one of them is."""
+    finite = np.isfinite(low) & np.isfinite(high)
+    rise = np.where(finite, high - low, 1.0)
     flat = rise < 1e-8
     safe = np.where(flat, 1.0, rise)
-    return np.where(flat, high, high + np.log(-np.expm1(-safe) / safe))
+    found = np.where(flat, high, high + np.log(-np.expm1(-safe) / safe))
+    return np.where(finite, found, -np.inf)
 
 
 def with_columns(
