@@ -255,14 +255,6 @@ def test_an_interrupted_diffusion_goes_on_to_the_same_model(tmp_path, monkeypatc
     np.testing.assert_array_equal(resumed, model.fit(arguments["X"]).density_.field.coefficients)
 
 
-class _Fixed:
-    def __init__(self, seed):
-        self.seed = np.array(seed)
-
-    def randint(self, *_, **__):
-        return self.seed
-
-
 def _small_chunks(original):
     def init(self, files, columns=None, weight_column=None, progress=None, chunk_rows=500):
         original(self, files, columns, weight_column, progress, chunk_rows)

@@ -73,8 +73,8 @@ def run_demo(
     truth = make_density(name)
     seeds = range(seed, seed + n_seeds)
     console.print(
-        f"{n_rows} rows of the density {name!r}, drawn with {n_seeds} seeds; each time "
-        f"{_TEST_ROWS} fresh rows to judge by.\n"
+        f"{n_rows} rows of the density {name!r} are fitted and {_TEST_ROWS} fresh rows judge the "
+        f"fit, with {n_seeds} seeds.\n"
     )
     found: dict[str, list[_Figures]] = {label: [] for label in _LABELS}
     shown: dict[str, KernelExponentialFamily] = {}

@@ -13,12 +13,12 @@ from kexpfam.choices import checked_name, entropy, seeded, shown, whole
 from kexpfam.choices import share as checked_share
 from kexpfam.estimators.checks import checked_flag, checked_rows, checked_weights
 from kexpfam.estimators.frames import framed
+from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.targets import checked_bounds, checked_pairs, refuse_degenerate
 from kexpfam.exceptions import ModelFileError
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS
 from kexpfam.model.conditional import ConditionalDensity
-from kexpfam.model.health import Health
 from kexpfam.pipeline.conditional import ConditionalFit, ConditionalSettings, fit_conditional
 from kexpfam.progress import Progress
 
@@ -30,7 +30,7 @@ _STATISTICS = ("mean", "median", "mode")
 _KINDS = ("equal_tailed", "highest_density")
 
 
-class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
+class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseEstimator):
     """The density of one target given inputs, with intervals, quantiles and draws.
 
     A Gaussian process gives the location and scale of y at each x. A tilt, a function of the
@@ -177,26 +177,6 @@ class ConditionalKernelExponentialFamily(Saved, RegressorMixin, BaseEstimator):
     def density_(self) -> ConditionalDensity:
         """The fitted density."""
         return self.fitted_.density
-
-    @property
-    def health_(self) -> Health:
-        """How far the density can be believed."""
-        return self.fitted_.health
-
-    @property
-    def gain_(self) -> float:
-        """Nats per row that the tilt gained over the base density on held-out rows."""
-        return self.fitted_.health.comparison.gain
-
-    @property
-    def gain_error_(self) -> float:
-        """The standard error of `gain_`."""
-        return self.fitted_.health.comparison.gain_error
-
-    @property
-    def has_tilt_(self) -> bool:
-        """Whether the model is more than its base density."""
-        return self.fitted_.density.has_tilt
 
     @property
     def penalty_(self) -> float:

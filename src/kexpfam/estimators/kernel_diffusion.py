@@ -26,6 +26,7 @@ from kexpfam.choices import (
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checks import checked_flag, checked_rows
+from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
@@ -33,7 +34,7 @@ from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import FlowWarning, ModelFileError
 from kexpfam.features import InteractionFeatures
 from kexpfam.model import FlowDensity
-from kexpfam.model.health import Health, flow_complaint
+from kexpfam.model.health import flow_complaint
 from kexpfam.moments import Checkpoint
 from kexpfam.moments.level_sums import LevelSums
 from kexpfam.pipeline.diffusion import (
@@ -62,7 +63,13 @@ _NO_TILT = (
 
 
 class KernelDiffusion(
-    AdditiveRows, Saved, MeanLogDensity, SurprisingValues, DensityMixin, BaseEstimator
+    AdditiveRows,
+    Saved,
+    JudgedFit,
+    MeanLogDensity,
+    SurprisingValues,
+    DensityMixin,
+    BaseEstimator,
 ):
     """Density estimation with several noise levels, each fitted in closed form.
 
@@ -242,26 +249,6 @@ class KernelDiffusion(
     def density_(self) -> FlowDensity:
         """The fitted density."""
         return self.fitted_.density
-
-    @property
-    def health_(self) -> Health:
-        """How far the density can be believed."""
-        return self.fitted_.health
-
-    @property
-    def gain_(self) -> float:
-        """Nats per row that the model gained over its base density on held-out rows."""
-        return self.fitted_.health.comparison.gain
-
-    @property
-    def gain_error_(self) -> float:
-        """The standard error of `gain_`."""
-        return self.fitted_.health.comparison.gain_error
-
-    @property
-    def has_tilt_(self) -> bool:
-        """Whether the model is more than its base density."""
-        return self.fitted_.density.has_tilt
 
     @property
     def noise_scales_(self) -> Float[np.ndarray, " l"]:

@@ -20,6 +20,7 @@ from kexpfam.estimators.checks import (
     checked_number,
     checked_weights,
 )
+from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
 from kexpfam.estimators.saving import Saved
@@ -27,7 +28,6 @@ from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import ModelFileError
 from kexpfam.features import FEATURES, SPECTRA, InteractionFeatures
 from kexpfam.model import TiltedDensity
-from kexpfam.model.health import Health
 from kexpfam.moments import Checkpoint, add_moments
 from kexpfam.noise import NOISES
 from kexpfam.normalizer import NORMALIZERS
@@ -49,7 +49,13 @@ _TUNINGS = {"adam": Tuning(), "folds": Tuning(n_steps=0)}
 
 
 class KernelExponentialFamily(
-    AdditiveRows, Saved, MeanLogDensity, SurprisingValues, DensityMixin, BaseEstimator
+    AdditiveRows,
+    Saved,
+    JudgedFit,
+    MeanLogDensity,
+    SurprisingValues,
+    DensityMixin,
+    BaseEstimator,
 ):
     """Density estimation with a kernel exponential family, by denoising score matching.
 
@@ -265,26 +271,6 @@ class KernelExponentialFamily(
         """The base density, in the units of the data."""
         units = self.density_.standardizer
         return RescaledDensity(self.density_.base, units.center, units.scale)
-
-    @property
-    def health_(self) -> Health:
-        """How far the density can be believed."""
-        return self.fitted_.health
-
-    @property
-    def gain_(self) -> float:
-        """Nats per row that the model gained over its base density on held-out rows."""
-        return self.fitted_.health.comparison.gain
-
-    @property
-    def gain_error_(self) -> float:
-        """The standard error of `gain_`."""
-        return self.fitted_.health.comparison.gain_error
-
-    @property
-    def has_tilt_(self) -> bool:
-        """Whether the model is more than its base density."""
-        return self.density_.has_tilt
 
     @property
     def coefficients_(self) -> Float[np.ndarray, " m"]:

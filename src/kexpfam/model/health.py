@@ -242,7 +242,7 @@ def _training_complaint(comparison: Comparison) -> str | None:
     if not _beyond(share, _MOST_BELOW_TRAINING, comparison.n_rows):
         return None
     return (
-        "The model knows the rows that it was fitted to by heart: their mean log density is "
+        "The model overfits the rows that it was fitted to: their mean log density is "
         f"{comparison.training - comparison.held_out:.3g} nats above that of held-out rows. Judge "
         "new rows by the held-out figure, and the model by other rows than these."
     )
