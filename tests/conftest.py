@@ -1,8 +1,17 @@
-"""Annotated array shapes are checked while the tests run; users pay nothing for them."""
+"""What holds for all tests.
+
+Annotated array shapes are checked while the tests run; users pay nothing for them. Most of a small
+fit's time is compilation, and most of the rest grows with the number of functions that a diffusion
+takes unless told: programs are compiled with few optimizations, and that number is smaller.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+# For the processes that tests start, too.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import jax
 import numpy as np
@@ -36,6 +45,22 @@ from kexpfam.base import GaussianBase, MixtureBase, UniformBase  # noqa: E402
 from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
+
+# Instead of 1024 and 512: what is chosen, and how, is the same.
+FEW_FUNCTIONS = 128
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_functions():
+    """KernelDiffusion's own number of functions, wherever a test gives it none."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in (
+            "kexpfam.tuning.frequencies._SEARCH_COMPONENTS",
+            "kexpfam.tuning.frequencies.N_COMPONENTS",
+            "kexpfam.estimators.kernel_diffusion.N_COMPONENTS",
+        ):
+            patch.setattr(place, FEW_FUNCTIONS)
+        yield
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
+from tests.conftest import FEW_FUNCTIONS
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -41,6 +42,9 @@ SERVER = """
 import json, os, sys
 import kexpfam, kexpfam.report
 from kexpfam.cli import main
+from kexpfam.tuning import frequencies
+
+frequencies.N_COMPONENTS = frequencies._SEARCH_COMPONENTS = FEW_FUNCTIONS
 
 replies = os.fdopen(os.dup(1), "w")
 for line in sys.stdin:
@@ -103,7 +107,7 @@ def environment(tmp_path_factory):
 def run(folder, environment):
     """Run one command in the folder: its exit code and what it said."""
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER],
+        [sys.executable, "-c", SERVER.replace("FEW_FUNCTIONS", str(FEW_FUNCTIONS))],
         **{"cwd": folder, "env": environment, "text": True},
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
     ) as server:
