@@ -16,7 +16,7 @@ from kexpfam import (
     KernelExponentialFamily,
     TuningWarning,
 )
-from kexpfam.datasets import THIN_TABLES, make_thin_table
+from kexpfam.datasets import make_thin_table
 from kexpfam.model.flow_density import flow_density
 from kexpfam.model.health import Comparison, Health, NormalizerEstimate, nothing_compared
 
@@ -97,11 +97,11 @@ def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
     assert not coefficients[-1].any()
 
 
-@pytest.mark.parametrize("name", [name for name in THIN_TABLES if name not in ("sheet", "powers")])
+@pytest.mark.parametrize("name", ["ratio", "product"])
 def test_thin_tables_are_no_worse_than_their_base(name):
     """With few rows, of which some are few beside the columns: the gate keeps what is noise out."""
     rows, fresh = thin_rows(name, 300)
-    model = KernelDiffusion(n_components=64, marginals=None, random_state=0).fit(rows)
+    model = KernelDiffusion(n_components=128, marginals=None, random_state=0).fit(rows)
     gain, error = gains(model.density_, fresh)
     # The gate itself knows the gain only up to an error.
     assert gain >= -2 * np.hypot(model.gain_error_, error)
@@ -110,7 +110,8 @@ def test_thin_tables_are_no_worse_than_their_base(name):
 def test_new_rows_judge_before_they_are_taken_up():
     """Rows of another kind close the gate; the sums still hold them."""
     rows = make_thin_table("powers", 1200, random_state=0)[:, [0, 2]]
-    model = KernelDiffusion(n_components=32, random_state=0).fit(rows[:600])
+    options = {"n_components": 32, "n_levels": 3, "marginals": None, "random_state": 0}
+    model = KernelDiffusion(**options).fit(rows[:600])
     before = model.health_.comparison
     assert model.has_tilt_
     model.partial_fit(rows[600:])
