@@ -27,15 +27,18 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
 from kexpfam.base.density import require_rows
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch, repeated_rows
+from kexpfam.logarithms import log_sum_exp
 
 __all__ = ["GaussianMixtureDensity", "MixtureBase", "padded_size"]
+
+# Rows times components that a processor keeps at hand, for a hundred components.
+_ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -77,12 +80,12 @@ class GaussianMixtureDensity:
         self, rows: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k d"]]:
         logs = self.component_log_densities(rows)
-        responsibilities = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        responsibilities = np.exp(logs - log_sum_exp(logs, axis=1, keepdims=True))
         shifts = rows[:, None] - self.means
         return responsibilities, -np.einsum("kij,nkj->nki", self.precisions, shifts, optimize=True)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        return np.asarray(logsumexp(self.component_log_densities(rows), axis=1))
+        return log_sum_exp(self.component_log_densities(rows), axis=1)
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         responsibilities, scores = self._scores(rows)
@@ -135,11 +138,14 @@ class GaussianMixtureDensity:
         self, rows: Float[np.ndarray, "n d"], factors: Sequence[float]
     ) -> Float[np.ndarray, "n f"]:
         """Log densities of widened copies: their distances differ by the factor alone."""
-        squares = self._squared_distances(rows)
-        logs = [
-            logsumexp(self._constants - squares / (2 * factor**2), axis=1) for factor in factors
-        ]
-        return np.stack(logs, axis=1) - rows.shape[1] * np.log(factors)
+        logs = np.empty((len(rows), len(factors)))
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            piece = slice(start, start + _ROWS_AT_ONCE)
+            squares = self._squared_distances(rows[piece])
+            for column, factor in enumerate(factors):
+                terms = self._constants - squares / (2 * factor**2)
+                logs[piece, column] = log_sum_exp(terms, axis=1)
+        return logs - rows.shape[1] * np.log(factors)
 
     def box(
         self, n_deviations: float = 9.0

@@ -29,9 +29,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.optimize import elementwise, minimize_scalar
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
+from scipy.special import log_ndtr, ndtri_exp
 
 from kexpfam.data.standardize import Standardizer
+from kexpfam.logarithms import log_sum_exp
 
 __all__ = ["Curve", "MarginalKind", "Marginals", "fit_marginals"]
 
@@ -114,7 +115,7 @@ class Marginals:
     def _gaussianized(self, units: Float[np.ndarray, "n d"]) -> Curve:
         columns = np.broadcast_to(np.arange(units.shape[1]), units.shape)
         values, logs, places = self._quantiles(units, columns)
-        log_density = logsumexp(logs, axis=2)
+        log_density = log_sum_exp(logs, axis=2)
         shares = np.exp(logs - log_density[:, :, None])
         slope = -(shares * places / self.deviations).sum(axis=2)
         bend = (shares * (places**2 - 1) / self.deviations**2).sum(axis=2) - slope**2
@@ -131,8 +132,8 @@ class Marginals:
             log_weights = np.log(self.weights)[columns]
         deviations = self.deviations[columns]
         places = (units[..., None] - self.means[columns]) / deviations
-        below = logsumexp(log_weights + log_ndtr(places), axis=-1)
-        above = logsumexp(log_weights + log_ndtr(-places), axis=-1)
+        below = log_sum_exp(log_weights + log_ndtr(places), axis=-1)
+        above = log_sum_exp(log_weights + log_ndtr(-places), axis=-1)
         nearer = ndtri_exp(np.minimum(below, above))
         logs = log_weights - np.log(deviations) - places**2 / 2 - _HALF_LOG_TWO_PI
         return np.where(below < above, nearer, -nearer), logs, places
@@ -248,7 +249,7 @@ def _fit_mixtures(
         means = np.quantile(seen, middles, axis=1).T
         start = _Mixtures(np.full((n_columns, size), 1 / size), means, 0 * means + 1 / size)
         found = _improved(start, seen, counted, _N_ITERATIONS)
-        reached = logsumexp(_component_logs(found, judges), axis=1) @ judged_by / judged_by.sum()
+        reached = log_sum_exp(_component_logs(found, judges), axis=1) @ judged_by / judged_by.sum()
         better = reached > best + _WORTH_IT
         best[better] = reached[better]
         used = size if better.any() else used
