@@ -241,7 +241,7 @@ def test_noise_can_be_drawn_or_expanded_with_every_basis(
     assert np.isfinite(systems[1].quadratic).all()
 
 
-@pytest.mark.parametrize("name", [*PLAIN, "arc-cosine, cubes"])
+@pytest.mark.parametrize("name", PLAIN)
 def test_a_fit_is_tuned_and_has_a_lower_loss_than_its_base_density(name, two_clusters):
     family, kernel = FAMILIES[name]
     model = KernelExponentialFamily(
