@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jax.tree_util import register_dataclass
 from jaxtyping import Float
 
 from kexpfam.data.columns import called, dropping
@@ -41,14 +42,15 @@ _CONSTANT = 16 * np.finfo(float).eps
 _MOST_NAMED = 5
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class Standardizer:
-    """The affine map from the user's units to standardized ones."""
+    """The affine map from the user's units to standardized ones, also inside compiled code."""
 
-    center: Float[np.ndarray, " d"]
-    scale: Float[np.ndarray, " d"]
+    center: Float[Any, " d"]
+    scale: Float[Any, " d"]
 
-    def forward(self, rows: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
+    def forward(self, rows: Float[Any, "*n d"]) -> Float[Any, "*n d"]:
         return (rows - self.center) / self.scale
 
     def backward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
