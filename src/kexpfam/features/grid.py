@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -88,7 +88,8 @@ class GridBasis:
     reach: int = field(metadata={"static": True})
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
-    # Sums are taken outside compiled code, of many rows at once: a transform has a fixed cost.
+    # Outside compiled code, of many rows at once: a transform has a fixed cost.
+    summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "itself"
     block_size: ClassVar[int] = 1 << 18
 
     @property
