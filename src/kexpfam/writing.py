@@ -1,15 +1,19 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and whose damage is found."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["whole_file"]
+import numpy as np
+
+__all__ = ["digest", "whole_file"]
 
 
 @contextlib.contextmanager
@@ -56,3 +60,15 @@ def _usual_mode(target: Path) -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
+
+
+def digest(notes: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
+    """Of everything in a file but the digest itself."""
+    hashed = hashlib.sha256()
+    for name in sorted(set(notes) - {"digest"}):
+        hashed.update(json.dumps([name, notes[name]]).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        hashed.update(json.dumps([name, array.dtype.name, array.shape]).encode())
+        hashed.update(array.tobytes())
+    return hashed.hexdigest()

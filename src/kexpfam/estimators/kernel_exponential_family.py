@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +10,10 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import BASES, RescaledDensity
-from kexpfam.choices import checked_name, entropy, resolve, whole
+from kexpfam.choices import checked_name, resolve, whole
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
+from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import (
     checked_flag,
     checked_length_scales,
@@ -28,7 +28,7 @@ from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import ModelFileError
 from kexpfam.features import FEATURES, SPECTRA, InteractionFeatures
 from kexpfam.model import TiltedDensity
-from kexpfam.moments import Checkpoint, add_moments
+from kexpfam.moments import add_moments
 from kexpfam.noise import NOISES
 from kexpfam.normalizer import NORMALIZERS
 from kexpfam.pipeline.family import (
@@ -239,15 +239,10 @@ class KernelExponentialFamily(
         """
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
-        numbers = entropy(self.random_state)
-        saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
-        if saved is not None:
-            numbers = saved.entropy(numbers)
         names = list(getattr(self, "feature_names_in_", [])) or None
         settings = self._settings(self.n_features_in_)
-        self.fitted_ = fit_family(source, settings, numbers, progress, names, saved)
-        if saved is not None:
-            saved.remove()
+        with checkpointed(self, source, checkpoint) as (saved, numbers):
+            self.fitted_ = fit_family(source, settings, numbers, progress, names, saved)
         return self
 
     def _state(self, sums: bool) -> FamilyFit:

@@ -19,6 +19,7 @@ from kexpfam.data.cluster import dask_rows, is_dask
 from kexpfam.data.files import FileRows
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.spool import spooled
+from kexpfam.data.steady import SteadyRows
 from kexpfam.estimators.checks import checked_rows, checked_weights
 from kexpfam.progress import Progress
 
@@ -47,7 +48,7 @@ def read_rows(
             f"X has {n_columns} columns, but {type(estimator).__name__} is fitted to "
             f"{estimator.n_features_in_}. Give the columns that it was fitted to, in their order."
         )
-    return source
+    return SteadyRows(source)
 
 
 def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:

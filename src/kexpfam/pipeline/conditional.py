@@ -20,6 +20,7 @@ from kexpfam.features.inputs import input_functions
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, Health, nothing_compared
 from kexpfam.progress import Progress
+from kexpfam.threads import in_turn
 from kexpfam.tuning.evidence import choose_by_evidence
 from kexpfam.tuning.gate import mean_and_error, share_below
 from kexpfam.tuning.held_out import (
@@ -51,6 +52,7 @@ class ConditionalFit(NamedTuple):
     health: Health
 
 
+@in_turn
 def fit_conditional(
     X: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],

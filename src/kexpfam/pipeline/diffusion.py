@@ -54,6 +54,7 @@ from kexpfam.pipeline.adding import require_rows_left
 from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
 from kexpfam.solve.levels import Levels, no_levels, solve_levels
+from kexpfam.threads import in_turn
 from kexpfam.tuning.frequencies import Trial, choose_frequencies
 from kexpfam.tuning.gate import Weighted, compare, compare_further
 
@@ -169,6 +170,7 @@ class _Seeds(NamedTuple):
     draws: int
 
 
+@in_turn
 def fit_diffusion(
     source: RowSource,
     settings: DiffusionSettings,

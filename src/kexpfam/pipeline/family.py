@@ -55,6 +55,7 @@ from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
 from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
+from kexpfam.threads import in_turn
 from kexpfam.tuning import (
     EXCUSED_LOSS,
     Choice,
@@ -130,6 +131,7 @@ class FamilyFit(NamedTuple):
         }
 
 
+@in_turn
 def fit_family(
     source: RowSource,
     settings: FamilySettings,

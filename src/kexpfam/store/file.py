@@ -7,18 +7,16 @@ is ever executed, and nothing is allocated that the file does not hold.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from kexpfam.exceptions import ModelFileError
 from kexpfam.store.tree import Tree
-from kexpfam.writing import whole_file
+from kexpfam.writing import digest, whole_file
 
 __all__ = ["FORMAT_VERSION", "ModelFile", "read_model_file", "write_model_file"]
 
@@ -100,15 +98,3 @@ def _parsed(text: str) -> Any:
         return json.loads(text, parse_constant=refused)
     except RecursionError:
         raise ModelFileError("its description is nested too deeply") from None
-
-
-def digest(notes: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
-    """Of everything in a file but the digest itself."""
-    hashed = hashlib.sha256()
-    for name in sorted(set(notes) - {"digest"}):
-        hashed.update(json.dumps([name, notes[name]]).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        hashed.update(json.dumps([name, array.dtype.name, array.shape]).encode())
-        hashed.update(array.tobytes())
-    return hashed.hexdigest()
