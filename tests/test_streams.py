@@ -178,6 +178,9 @@ def test_a_diffusions_sums_grow_and_shrink():
     np.testing.assert_allclose(model.density_.field.coefficients, before, rtol=1e-5)
     for number, part in sums.parts.items():
         np.testing.assert_allclose(model.fitted_.sums.parts[number].gram, part.gram, atol=1e-9)
+    with pytest.raises(ValueError, match="were these among them"):
+        model.forget(more + 3.0)
+    np.testing.assert_allclose(model.density_.field.coefficients, before, rtol=1e-5)
 
 
 def test_diffusions_fed_apart_are_merged():

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.reading import read_rows
 from kexpfam.exceptions import SingularSystemError
+from kexpfam.pipeline.adding import NOT_SEEN
 from kexpfam.progress import Progress
 
 __all__ = ["SUMS_LEFT_OUT", "AdditiveRows"]
@@ -144,4 +145,3 @@ SUMS_LEFT_OUT = (
     "This model was saved without its sums over rows: it predicts, and cannot take up or give away "
     "rows. Save it with sums=True, or fit again."
 )
-NOT_SEEN = "`forget` takes rows that the model has seen, once each; were these among them?"

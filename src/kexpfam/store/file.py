@@ -7,6 +7,7 @@ is ever executed, and nothing is allocated that the file does not hold.
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,8 @@ def write_model_file(path: Path, file: ModelFile) -> None:
 def read_model_file(path: Path) -> ModelFile:
     """Read and check a file."""
     try:
+        if path.exists() and not path.is_file():
+            raise ModelFileError("not a plain file, so no model that save() wrote")
         # Says whether it is there and may be read, in the words that everyone knows.
         with open(path, "rb"):
             pass
@@ -64,6 +67,11 @@ def read_model_file(path: Path) -> ModelFile:
         return ModelFile(notes["kind"], notes["library"], int(notes["columns"]), tree)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}.") from error
+    except OSError as error:
+        # Not there or not ours to read is what everyone knows; a link to itself is a broken file.
+        if error.errno != errno.ELOOP:
+            raise
+        raise ModelFileError(f"{path}: a link that leads to itself, and to no model.") from error
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} is not a whole kexpfam model file: expected one that model.save(path) wrote. "
