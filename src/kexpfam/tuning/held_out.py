@@ -21,7 +21,7 @@ from scipy.optimize import minimize_scalar
 
 from kexpfam.base.bell import bell_log_density, bell_quantile
 from kexpfam.base.covariance import Covariance, Kind
-from kexpfam.base.location import Location, fit_exact, fit_points
+from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response
 from kexpfam.data.sketch import number_folds
@@ -38,7 +38,10 @@ from kexpfam.tuning.evidence import retuned
 from kexpfam.tuning.gate import mean_and_error
 
 __all__ = [
+    "EXACT_ROWS",
+    "NOISE_SCALE",
     "PENALTIES",
+    "POINTS",
     "ConditionalSettings",
     "Fold",
     "Ground",
@@ -48,18 +51,19 @@ __all__ = [
     "judge",
     "left_out_residuals",
     "likeliest_factor",
+    "residuals_of",
     "scale_factor",
 ]
 
 # Up to so many rows the location is exact (beyond that its cost would grow with the cube); else it
 # has so many points.
-_EXACT_ROWS, _POINTS = 1200, 1024
+EXACT_ROWS, POINTS = 1200, 1024
 # With more rows than this a single fold is enough to choose and to judge by. Its rows take turns:
 # one part chooses the penalty that judges the others.
 _FOLDS, _ONE_FOLD_ROWS, _TURNS = 4, 3000, 4
 PENALTIES = tuple(0.3 * 4.0**-k for k in range(11))
 # Steps of L-BFGS for each penalty; noise on the residual in the closed form.
-_STEPS, _NOISE_SCALE = 25, 0.2
+_STEPS, NOISE_SCALE = 25, 0.2
 # A path is left when so many penalties in a row gained no more than so many nats.
 _PATIENCE, _LEAST_GAIN = 2, 1e-3
 _COVERAGE = 0.9
@@ -74,6 +78,11 @@ class ConditionalSettings:
     kernel: Kind | Literal["auto"]
     bounds: tuple[float, float]
     gate: bool
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound."""
+        return bool(np.isfinite(self.bounds).any())
 
 
 class Residuals(NamedTuple):
@@ -123,7 +132,8 @@ class Ground(NamedTuple):
         """Coefficients for one penalty after the other, from the strongest."""
         inputs, values = self.functions(rows.inputs), residuals.values
         if self.settings.solution == "closed_form":
-            sums = conditional_sums(inputs, values, rows.weights, _NOISE_SCALE)
+            ends = (residuals.low, residuals.high) if self.settings.bounded else None
+            sums = conditional_sums(inputs, values, rows.weights, NOISE_SCALE, ends)
             return closed_form_path(sums, penalties)
         nodes, log_masses = node_masses(residuals.low, residuals.high)
         problem = TiltProblem(
@@ -165,30 +175,29 @@ class Judged(NamedTuple):
 
 
 def left_out_residuals(
-    rows: Pairs,
-    covariance: Covariance,
-    response: Response,
-    bounds: tuple[float, float],
-    n_left_out: int,
+    rows: Pairs, covariance: Covariance, response: Response, bounds: tuple[float, float]
 ) -> Residuals:
-    """The location of all rows, and residuals of the first, each predicted by the others."""
+    """The location of rows, and their residuals, each predicted by the others."""
     targets, noises = response.forward(rows.y), covariance.noise * rows.relative
-    if len(rows.y) <= _EXACT_ROWS:
+    if len(rows.y) <= EXACT_ROWS:
         location, left_out = fit_exact(covariance, rows.inputs, targets, noises)
     else:
-        points = rows.inputs[:_POINTS]
-        location, left_out = fit_points(
-            covariance, points, rows.inputs, targets, noises, n_left_out
-        )
-    mean, variance = (one[:n_left_out] for one in left_out)
-    scale = np.sqrt(variance + covariance.noise)
-    low, high = (
-        (response.forward(np.array([bound])) - mean) / scale
-        if np.isfinite(bound)
-        else np.full(len(mean), bound)
-        for bound in bounds
-    )
-    return Residuals(location, (targets[:n_left_out] - mean) / scale, low, high)
+        points = rows.inputs[:POINTS]
+        location, left_out = fit_points(covariance, points, rows.inputs, targets, noises)
+    return residuals_of(location, left_out, targets, response, bounds)
+
+
+def residuals_of(
+    location: Location,
+    left_out: LeftOut,
+    targets: Float[np.ndarray, " n"],
+    response: Response,
+    bounds: tuple[float, float],
+) -> Residuals:
+    """Residuals of rows that were left out, in units of their own scale."""
+    scale = np.sqrt(left_out.variance + location.covariance.noise)
+    ends = response.residual_bounds(bounds, left_out.mean, scale)
+    return Residuals(location, (targets - left_out.mean) / scale, *ends)
 
 
 def held_out_folds(
@@ -206,7 +215,7 @@ def held_out_folds(
         held = numbers == number
         others = rows.where(~held)
         fitted = retuned(covariance, response, others)
-        left = left_out_residuals(others, fitted, response, bounds, len(others.y))
+        left = left_out_residuals(others, fitted, response, bounds)
         folds.append(Fold(np.flatnonzero(held), others, rows.where(held), left))
     return folds
 
