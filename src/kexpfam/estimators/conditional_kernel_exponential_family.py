@@ -103,6 +103,8 @@ class ConditionalKernelExponentialFamily(
         The penalty of the tilt; infinite where there is none.
     weight_ : float
         The total weight of all rows seen.
+    target_name_ : str or None
+        The name of y, where it was the name of a column or a series with one.
     kernel_ : {"rbf", "matern"}
     length_scale_ : ndarray of shape (n_features,)
         In the units of each input; a large one means that the input hardly matters.
@@ -194,7 +196,9 @@ class ConditionalKernelExponentialFamily(
         refuse_degenerate(*_some_rows(source, table), names)
         refuse_outside(table.low, table.high, settings.bounds)
         walks = [CheckpointedWalk(one, numbers).total for one in saved]
-        self.fitted_ = fit_conditional(table, settings, numbers[0], progress, walks)
+        name = y if isinstance(y, str) else getattr(y, "name", None)
+        found = fit_conditional(table, settings, numbers[0], progress, walks)
+        self.fitted_ = found._replace(target=name if isinstance(name, str) else None)
         for one in saved:
             one.remove()
         return self
@@ -321,6 +325,11 @@ class ConditionalKernelExponentialFamily(
     def weight_(self) -> float:
         """The total weight of the rows."""
         return self.fitted_.weight
+
+    @property
+    def target_name_(self) -> str | None:
+        """The name of the target."""
+        return self.fitted_.target
 
     @property
     def kernel_(self) -> str:

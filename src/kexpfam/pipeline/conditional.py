@@ -88,6 +88,7 @@ class ConditionalFit(NamedTuple):
     `penalty` is the one that was chosen, also where the gate has left the base density alone, and
     infinite where none was tried. `unit` is the weight of a row that is as noisy as the location
     says. `reference` and `sums` are what rows are added with; None for the likeliest tilt.
+    `target` is the name of the target, if it had one.
     """
 
     density: ConditionalDensity
@@ -97,12 +98,14 @@ class ConditionalFit(NamedTuple):
     unit: float
     reference: PointsLocation | None
     sums: TargetSums | None
+    target: str | None = None
 
     def summary(self, names: Sequence[str]) -> dict[str, Any]:
         """What was fitted, for people; `names` are those of the inputs."""
         density = self.density
         scales = density.location.covariance.length_scale * density.standardizer.scale
         return {
+            "target": self.target,
             "rows": self.weight,
             "points": len(density.location.points),
             "kernel": density.location.covariance.kind,
@@ -174,7 +177,8 @@ def fit_conditional(
         coefficients = _closed_form(fit) if tilts else ground.no_tilt
     else:
         coefficients = _likeliest(ground, rows, residuals, fit.penalty) if tilts else ground.no_tilt
-    density = replace(density, coefficients=coefficients)
+    stretch = 1.0 if judged is None else judged.stretch
+    density = replace(density, coefficients=coefficients, stretch=stretch)
     comparison = _compared(judged, density, rows, seed)
     return fit._replace(density=density, health=Health(density.has_tilt, comparison))
 
