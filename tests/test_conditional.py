@@ -223,8 +223,10 @@ def test_few_rows_give_the_base_density():
 def test_more_rows_than_the_exact_location_takes(monkeypatch, pairs):
     X, y = make_rows(400)
     exact = quick().fit(X, y)
-    monkeypatch.setattr("kexpfam.tuning.held_out._EXACT_ROWS", 200)
-    monkeypatch.setattr("kexpfam.tuning.held_out._POINTS", 150)
+    monkeypatch.setattr("kexpfam.tuning.held_out.EXACT_ROWS", 200)
+    monkeypatch.setattr("kexpfam.pipeline.conditional.EXACT_ROWS", 200)
+    monkeypatch.setattr("kexpfam.tuning.held_out.POINTS", 150)
+    monkeypatch.setattr("kexpfam.pipeline.conditional.POINTS", 150)
     monkeypatch.setattr("kexpfam.tuning.held_out._ONE_FOLD_ROWS", 300)
     fewer = quick().fit(X, y)
     assert len(fewer.density_.location.points) == 150

@@ -14,6 +14,7 @@ from kexpfam.base.location import fit_exact, fit_points
 from kexpfam.data.response import bent_responses, straight_response
 from kexpfam.features.residual import REACH, residual_functions
 from kexpfam.model.slices import node_masses, normalized_slices
+from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.conditional import conditional_sums
 from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
 
@@ -237,6 +238,20 @@ def test_closed_form_against_brute_force(generator):
     np.testing.assert_allclose(quadratic, quadratic.T)
 
 
+@pytest.mark.parametrize("bounds", [(-0.7, np.inf), (-1.0, 1.5)])
+def test_closed_form_finds_a_density_between_bounds(bounds, generator):
+    """The integral of H β + h over the density exp(β·b) q between bounds vanishes."""
+    coefficients = 0.5 * generator.standard_normal(residual_functions(np.zeros(1)).shape[1])
+    nodes = np.linspace(bounds[0], min(bounds[1], 9.0), 200_001)
+    logs = bell_log_density(nodes) + residual_functions(nodes) @ coefficients
+    masses = np.exp(logs - logs.max())
+    ends = tuple(np.full(len(nodes), end) for end in bounds)
+    sums = conditional_sums(np.ones((len(nodes), 1)), nodes, masses / masses.sum(), 0.2, ends)
+    quadratic, linear = sums.system()
+    # Sums with a step of 1e-5 over functions of size one, with a kink at ±8 far in the tail.
+    np.testing.assert_allclose(quadratic @ coefficients, -linear, atol=2e-4)
+
+
 def test_sums_of_parts_are_sums_of_all(generator):
     residuals, problem = make_problem(generator)
     parts = [
@@ -244,7 +259,7 @@ def test_sums_of_parts_are_sums_of_all(generator):
         for part in (slice(0, 15), slice(15, None))
     ]
     everything = conditional_sums(problem.inputs, residuals, problem.weights, 0.2)
-    for one, other in zip(parts[0].added(parts[1]), everything, strict=True):
+    for one, other in zip(add_moments(*parts), everything, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 

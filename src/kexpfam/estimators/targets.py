@@ -13,7 +13,7 @@ from kexpfam.choices import as_number, shown
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.exceptions import DegenerateTableError, DegenerateTableWarning
 
-__all__ = ["checked_bounds", "checked_pairs", "refuse_degenerate"]
+__all__ = ["checked_bounds", "checked_pairs", "refuse_degenerate", "refuse_outside"]
 
 # Fewer distinct rows than this cannot be split into folds.
 _FEWEST_ROWS = 5
@@ -41,7 +41,6 @@ def refuse_degenerate(
     X: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weights: Float[np.ndarray, " n"],
-    bounds: tuple[float, float],
     names: list[str] | None,
 ) -> None:
     """Raise where there is nothing to learn, and warn where a density is not what is asked for."""
@@ -68,13 +67,17 @@ def refuse_degenerate(
             DegenerateTableWarning,
             stacklevel=4,
         )
-    outside = (y < bounds[0]) | (y > bounds[1])
-    if outside.any():
-        raise ValueError(
-            f"y must lie within bounds={bounds}; got {int(outside.sum())} of {len(y)} values "
-            f"outside, such as {y[outside][0]:g}. Give wider bounds, or drop these rows."
-        )
     _warn_of_lattice(y)
+
+
+def refuse_outside(low: float, high: float, bounds: tuple[float, float]) -> None:
+    """Raise where the smallest or largest target is no possible one."""
+    for value, outside in ((low, low < bounds[0]), (high, high > bounds[1])):
+        if outside:
+            raise ValueError(
+                f"y must lie within bounds={bounds}; there are values outside, such as {value:g}. "
+                "Give wider bounds, or drop these rows."
+            )
 
 
 def _warn_of_lattice(y: Float[np.ndarray, " n"]) -> None:

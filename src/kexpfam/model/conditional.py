@@ -1,7 +1,7 @@
 """The density of one target given inputs, normalized by quadrature.
 
     log p(y | x) = f(r, x) + log q(r) − log s(x) + log t'(y) − log Z(x)
-    r = (t(y) − μ(x)) / s(x)          s(x)² = factor² (v(x) + σ²)
+    r = (t(y) − μ(x)) / s(x)          s(x)² = factor² stretch² (v(x) + σ²)
     f(r, x) = b(r)ᵀAᵀψ(x)             Z(x) = ∫ q(r) exp f(r, x) dr
 
 The location's own variance v grows outside the data, and the scale with it; ψ ends there at its
@@ -14,6 +14,8 @@ constant and plane. What comes from the same nodes (cdf, quantiles, moments) is 
 | μ, v   | location     |         |
 | ψ      | functions    | (m,)    |
 | A      | coefficients | (m, k)  |
+|        | factor       | what held-out residuals ask the scale to be multiplied by |
+|        | stretch      | and what a tilted density is stretched by, so that its intervals cover |
 |        | bounds       | the smallest and largest target; infinite where there is none |
 """
 
@@ -38,6 +40,7 @@ __all__ = ["ConditionalDensity"]
 
 # Rows at a time: few enough that their values at nodes and points stay in the processor's cache.
 _BLOCK = 256
+_TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class ConditionalDensity:
     functions: InputFunctions
     coefficients: Float[np.ndarray, "m k"]
     bounds: tuple[float, float]
+    stretch: float = 1.0
 
     @property
     def has_tilt(self) -> bool:
@@ -66,7 +70,8 @@ class ConditionalDensity:
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """μ and s, in the coordinate of t."""
         mean, variance = self.location.predict(self.standardizer.forward(rows))
-        return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
+        factor = self.factor * (self.stretch if self.has_tilt else 1.0)
+        return mean, factor * np.sqrt(variance + self.location.covariance.noise)
 
     def slices(self, rows: Float[np.ndarray, "n d"]) -> Slices:
         """The normalized densities over y at rows, on nodes."""
@@ -131,6 +136,22 @@ class ConditionalDensity:
         """The mass below a target for each row."""
         found = (slices.cdf(y[part, None])[:, 0] for slices, part in self.blocks(rows))
         return _joined(found, ())
+
+    def stretches(
+        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], coverage: float
+    ) -> Float[np.ndarray, " n"]:
+        """By how much each row's interval must be stretched about its location to reach y."""
+        ends = np.broadcast_to([(1 - coverage) / 2, (1 + coverage) / 2], (len(rows), 2))
+        found = []
+        for slices, part in self.blocks(rows):
+            low, high = slices.residuals(slices.quantiles(ends[part])).T
+            residuals = slices.residuals(y[part])
+            # An interval on one side of the location is stretched away from it as it is: no more
+            # can be said there than that the row is inside or not.
+            high = np.where(high > 0, high, np.maximum(residuals, _TINY))
+            low = np.where(low < 0, low, np.minimum(residuals, -_TINY))
+            found.append(np.where(residuals > 0, residuals / high, residuals / low))
+        return _joined(iter(found), ())
 
     def mean_and_deviation(
         self, rows: Float[np.ndarray, "n d"]

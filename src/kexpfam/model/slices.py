@@ -177,12 +177,7 @@ def normalized_slices(
     bounds: tuple[float, float],
 ) -> Slices:
     """Densities at rows; normalized with as many nodes as each row's error estimate asks for."""
-    low, high = (
-        (response.forward(np.array([bound])) - mean) / scale
-        if np.isfinite(bound)
-        else np.full(len(mean), bound)
-        for bound in bounds
-    )
+    low, high = response.residual_bounds(bounds, mean, scale)
     rule = _integrated(slopes, low, high, N_NODES)
     totals, errors, n_nodes = rule.log_totals, rule.errors, N_NODES
     poor = np.flatnonzero(errors > _TOLERANCE)

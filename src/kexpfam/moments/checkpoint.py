@@ -55,6 +55,13 @@ class Checkpoint:
     fit: str
     seconds: float = _SECONDS
     _last: float = field(default_factory=time.monotonic)
+    _others: list[Checkpoint] = field(default_factory=list)
+
+    def beside(self, name: str) -> Checkpoint:
+        """The checkpoint of another pass of the same fit, which ends with this one."""
+        other = Checkpoint(self.path.with_name(f"{self.path.name}.{name}"), self.fit, self.seconds)
+        self._others.append(other)
+        return other
 
     @contextmanager
     def opened(self, fresh: list[int], *, seeded: bool) -> Iterator[list[int]]:
@@ -76,7 +83,8 @@ class Checkpoint:
                     raise ValueError(_of_another_fit(self.path))
                 entropy = saved.entropy
             yield entropy
-            self.path.unlink(missing_ok=True)
+            for one in (self, *self._others):
+                one.path.unlink(missing_ok=True)
 
     def due(self) -> bool:
         """Whether it is time to save again."""
