@@ -15,7 +15,7 @@ import pytest
 
 from kexpfam import ConditionalKernelExponentialFamily, SingularSystemError, load
 from kexpfam.data.rows import ArrayRows
-from kexpfam.estimators import conditional_kernel_exponential_family as module
+from kexpfam.moments import Checkpoint
 
 MOST_ROWS, POINTS = 300, 60
 
@@ -169,15 +169,15 @@ def test_a_fit_that_was_cut_off_goes_on(passes, pairs, new, fitted, tmp_path, mo
         if str(checkpoint.path).endswith(".tilt") == (passes == 2):
             raise KeyboardInterrupt
 
-    save = module.Checkpoint.save
-    monkeypatch.setattr(module.Checkpoint, "due", lambda checkpoint: True)
-    monkeypatch.setattr(module.Checkpoint, "save", interrupted)
+    save = Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "due", lambda checkpoint: True)
+    monkeypatch.setattr(Checkpoint, "save", interrupted)
     X, y = pairs
     short = partial(ArrayRows, chunk_rows=256)
     monkeypatch.setattr("kexpfam.estimators.reading.ArrayRows", short)
     with pytest.raises(KeyboardInterrupt):
         summed().fit(X, y, checkpoint=path)
-    monkeypatch.setattr(module.Checkpoint, "save", save)
+    monkeypatch.setattr(Checkpoint, "save", save)
     model = summed().fit(X, y, checkpoint=path)
     assert not list(tmp_path.iterdir())
     np.testing.assert_allclose(model.score_samples(*new), fitted.score_samples(*new), atol=1e-6)
