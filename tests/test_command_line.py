@@ -447,6 +447,43 @@ def test_a_full_disk_behind_standard_output_is_named(folder, family, environment
     assert done.stderr == "Error: standard output: No space left on device.\n"
 
 
+# Interrupted as soon as something heavy is imported.
+INTERRUPTED_EARLY = """
+import importlib.abc, os, signal, sys
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from kexpfam.cli import main
+main()
+"""
+
+
+def test_an_interruption_among_imports_ends_at_once(folder, environment):
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_EARLY, "fit", "rows.csv", "-o", "never.kexpfam"],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("closed", "code"), [("1", 1), ("2", 0)], ids=["standard output", "standard error"]
+)
+def test_streams_that_are_closed(closed, code, family, folder, environment):
+    command = f"exec {sys.executable} -m kexpfam info {family.path} {closed}>&-"
+    found = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode == code
+    assert "Traceback" not in found.stderr
+    expected = "standard output is closed" if code else ""
+    assert expected in found.stderr
+    assert bool(found.stdout) == (code == 0)
+
+
 def test_an_interrupted_fit_is_taken_up_again(run, folder, environment):
     parts = [folder / f"part{number}.npy" for number in range(2)]
     for number, part in enumerate(parts):

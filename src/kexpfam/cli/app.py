@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from kexpfam.cli import when_imported
 from kexpfam.cli.terminal import Terminal
 from kexpfam.version import __version__
 
@@ -270,6 +271,7 @@ def fit(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.fitting import Source, Target, fit_model
 
+        when_imported()
         source = Source(data, columns, exclude, weights, target)
         fit_model(source, Target(output, force, checkpoint), estimator, given, terminal)
 
@@ -316,6 +318,7 @@ def score(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.scoring import score_rows
 
+        when_imported()
         score_rows(
             model,
             data,
@@ -361,6 +364,7 @@ def predict(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.predicting import predict_rows
 
+        when_imported()
         predict_rows(
             model, data, output, terminal, interval=interval, quantiles=quantiles, force=force
         )
@@ -412,6 +416,7 @@ def sample(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.sampling import sample_rows
 
+        when_imported()
         sample_rows(
             model,
             n_rows,
@@ -458,6 +463,7 @@ def judge(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.testing import judge_rows
 
+        when_imported()
         p_value = judge_rows(model, data, terminal, method=method, seed=seed)
         if fail_below is not None and p_value < fail_below:
             raise typer.Exit(3)
@@ -474,6 +480,7 @@ def info(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.describing import describe_model
 
+        when_imported()
         describe_model(model, terminal)
 
 
@@ -511,6 +518,7 @@ def report(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.reporting import Subject, report_on
 
+        when_imported()
         chosen = Subject(subject, data or [], columns, exclude)
         report_on(chosen, output, terminal, title=title, seed=seed, force=force)
 
@@ -552,6 +560,7 @@ def demo(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.demo import run_demo
 
+        when_imported()
         run_demo(density, rows, seeds, seed, output, terminal)
 
 
@@ -581,6 +590,7 @@ def reproduce(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.reproducing import list_experiments, run_experiments
 
+        when_imported()
         if list_:
             list_experiments(terminal)
         else:
