@@ -313,8 +313,24 @@ class MixtureBase:
         with warnings.catch_warnings():
             # A mixture that is still improving is a fine base density.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            mixture.fit(repeated_rows(sketch))
+            _fit_somehow(mixture, repeated_rows(sketch))
         # Components that the fit has emptied cost time in every later evaluation.
         kept = mixture.weights_ > 1e-4 / n_components
         weights = mixture.weights_[kept] / mixture.weights_[kept].sum()
         return GaussianMixtureDensity(weights, mixture.means_[kept], mixture.covariances_[kept])
+
+
+def _fit_somehow(mixture: BayesianGaussianMixture, rows: Float[np.ndarray, "n d"]) -> None:
+    """Fit; where rows lie on a plane, with something added to the prior's variances as well."""
+    try:
+        mixture.fit(rows)
+    except ValueError:
+        added = max(mixture.reg_covar, 1e-8) * np.eye(rows.shape[1])
+        prior = np.atleast_2d(np.cov(rows.T)) + added
+        try:
+            mixture.set_params(covariance_prior=prior).fit(rows)
+        except ValueError as error:
+            raise ValueError(
+                "No mixture can be fitted to these rows: its components collapse. Take "
+                "base='gaussian', or MixtureBase with fewer components or a larger regularization."
+            ) from error

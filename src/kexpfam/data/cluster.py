@@ -66,6 +66,8 @@ def _summary_of(
     n_columns: int,
     names: list[str] | None,
 ) -> T | None:
+    if np.iscomplexobj(rows):
+        raise ValueError(f"Partition {number} holds complex numbers; expected real ones.")
     rows = np.asarray(rows, float)
     if not len(rows):
         return None

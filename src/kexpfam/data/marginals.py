@@ -47,6 +47,7 @@ _NARROWEST = 0.03
 _WORTH_IT = 0.002
 _SEARCH_ROWS, _MOST_ROWS = 2000, 10_000
 _BLOCK = 4096
+_FAR = 1e4
 _HALF_LOG_TWO_PI = np.log(2 * np.pi) / 2
 
 
@@ -127,10 +128,15 @@ class Marginals:
         shares = numpy.exp(logs - log_density[:, :, None])
         slope = -(shares * places / self.deviations).sum(axis=2)
         bend = (shares * (places**2 - 1) / self.deviations**2).sum(axis=2) - slope**2
-        log_slopes = log_density + values**2 / 2 + _HALF_LOG_TWO_PI
+        # Far out one component is all there is, and the map a line; the difference of the two large
+        # numbers would be rounding.
+        far = numpy.abs(values) > _FAR
+        alone = -numpy.log((shares * self.deviations).sum(axis=2))
+        log_slopes = numpy.where(far, alone, log_density + values**2 / 2 + _HALF_LOG_TWO_PI)
         slopes = numpy.exp(log_slopes)
-        first = slope + values * slopes
-        return Curve(values, log_slopes, first, bend + slopes**2 + values * slopes * first)
+        first = numpy.where(far, 0.0, slope + values * slopes)
+        second = numpy.where(far, 0.0, bend + slopes**2 + values * slopes * first)
+        return Curve(values, log_slopes, first, second)
 
     def _quantiles(
         self, units: Float[Any, "*n"], columns: Int[np.ndarray, "*n"]

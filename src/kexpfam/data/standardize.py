@@ -24,6 +24,7 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Float
 
+from kexpfam.arrays import namespace
 from kexpfam.data.columns import called, dropping
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.exceptions import DegenerateTableError
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 _CONSTANT = 16 * np.finfo(float).eps
+# Standard deviations from the center; rows further out count as that far. Powers and squares of it
+# are still numbers.
+_FURTHEST = 1e30
 _MOST_NAMED = 5
 
 
@@ -51,7 +55,9 @@ class Standardizer:
     scale: Float[Any, " d"]
 
     def forward(self, rows: Float[Any, "*n d"]) -> Float[Any, "*n d"]:
-        return (rows - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            units = (rows - self.center) / self.scale
+        return namespace(units).clip(units, -_FURTHEST, _FURTHEST)
 
     def backward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return rows * self.scale + self.center
