@@ -1,4 +1,8 @@
-"""Annotated array shapes are checked while the tests run; users pay nothing for them."""
+"""What holds for all tests.
+
+Annotated array shapes are checked while the tests run; users pay nothing for them. KernelDiffusion
+takes fewer functions than it does for users, unless told.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,22 @@ from kexpfam.base import GaussianBase, MixtureBase, UniformBase  # noqa: E402
 from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
+
+# Instead of 1024 and 512: what is chosen, and how, is the same.
+FEW_FUNCTIONS = 128
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_functions():
+    """KernelDiffusion's own number of functions, wherever a test gives it none."""
+    with pytest.MonkeyPatch.context() as patch:
+        for place in (
+            "kexpfam.tuning.frequencies._SEARCH_COMPONENTS",
+            "kexpfam.tuning.frequencies.N_COMPONENTS",
+            "kexpfam.estimators.kernel_diffusion.N_COMPONENTS",
+        ):
+            patch.setattr(place, FEW_FUNCTIONS)
+        yield
 
 
 @pytest.fixture

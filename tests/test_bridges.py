@@ -37,6 +37,7 @@ from kexpfam.bridges import FourierFeatureMap, as_arviz, as_numpyro, jax_log_den
 from kexpfam.bridges import numpyro_distribution as numpyro_bridge
 from kexpfam.datasets import make_density
 from kexpfam.model.traced_flow import normal_quantile
+from kexpfam.sampling.chains import diagnose
 
 numpyro = pytest.importorskip("numpyro")
 
@@ -220,11 +221,15 @@ def test_blackjax_samples_the_model(model, rows):
         return jax.lax.scan(step, kernel.init(start), jax.random.split(key, 150))[1]
 
     draws = jax.vmap(chain)(jax.random.split(jax.random.key(0), 16), jnp.asarray(rows[:16]))
-    draws = np.asarray(draws)[:, 50:].reshape(-1, 2)
-    # 1600 draws, of which some hundreds are independent: five deviations of the mean.
-    own = model.sample(2000, random_state=0)
-    np.testing.assert_allclose(draws.mean(axis=0) / spread, own.mean(axis=0) / spread, atol=0.3)
-    np.testing.assert_allclose(draws.std(axis=0), own.std(axis=0), rtol=0.25)
+    draws = np.asarray(draws)[:, 50:]
+    own = model.sample_chains(2000, random_state=0)
+    # Four standard errors of means, by the numbers of independent draws that both are worth.
+    errors = np.sqrt(1 / diagnose(draws)[1] + 1 / own.effective_sample_size)
+    assert (errors < 0.06).all()
+    draws, own = draws.reshape(-1, 2), own.draws.reshape(-1, 2)
+    assert (np.abs(draws.mean(axis=0) - own.mean(axis=0)) < 4 * errors * spread).all()
+    # For these tails a standard deviation is known no better than a mean.
+    np.testing.assert_array_less(np.abs(np.log(draws.std(axis=0) / own.std(axis=0))), 4 * errors)
 
 
 # -- NumPyro ------------------------------------------------------------------------------
@@ -258,7 +263,7 @@ def test_a_model_is_a_prior_in_numpyro(prior, model, rows):
 
     chains = numpyro.infer.MCMC(
         numpyro.infer.NUTS(program, init_strategy=numpyro.infer.init_to_sample),
-        num_warmup=150, num_samples=300, progress_bar=False,
+        num_warmup=150, num_samples=2000, progress_bar=False,
     )  # fmt: skip
     chains.run(jax.random.key(0))
     found = np.asarray(chains.get_samples()["row"])
@@ -266,8 +271,11 @@ def test_a_model_is_a_prior_in_numpyro(prior, model, rows):
     weights = np.exp(-((draws[:, 1] - measured) ** 2) / 2 / error**2)
     mean = np.average(draws, axis=0, weights=weights)
     spread = np.sqrt(np.average((draws - mean) ** 2, axis=0, weights=weights))
-    # 300 dependent draws against a few hundred effective ones.
-    assert (np.abs(found.mean(axis=0) - mean) < 0.3 * spread).all()
+    # Four standard errors, by the numbers of independent draws that both are worth.
+    independent = numpyro.diagnostics.effective_sample_size(found[None])
+    errors = np.sqrt(1 / independent + (weights**2).sum() / weights.sum() ** 2)
+    assert (errors < 0.06).all()
+    assert (np.abs(found.mean(axis=0) - mean) < 4 * errors * spread).all()
     assert abs(mean[1] - draws[:, 1].mean()) > spread[1]
 
 

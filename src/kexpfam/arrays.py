@@ -22,6 +22,8 @@ import scipy.special
 from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 
+from kexpfam.logarithms import log_sum_exp
+
 __all__ = ["Special", "namespace", "normal_quantile", "special"]
 
 _NEWTON_STEPS = 8
@@ -58,7 +60,7 @@ class Special(NamedTuple):
 
 
 _SPECIAL = {
-    np: Special(scipy.special.logsumexp, scipy.special.log_ndtr, scipy.special.ndtri_exp),
+    np: Special(log_sum_exp, scipy.special.log_ndtr, scipy.special.ndtri_exp),
     jnp: Special(jax.scipy.special.logsumexp, jax.scipy.special.log_ndtr, normal_quantile),
 }
 

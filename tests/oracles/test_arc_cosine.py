@@ -82,7 +82,9 @@ def test_without_noise_both_are_plain_score_matching(
         )
 
     with jax.enable_x64(True):
-        quadratic, linear = map(np.asarray, jax.vmap(one)(jnp.asarray(rows), base.gradient(rows)))
+        quadratic, linear = map(
+            np.asarray, jax.jit(jax.vmap(one))(jnp.asarray(rows), base.gradient(rows))
+        )
     np.testing.assert_allclose(found.quadratic, np.mean(quadratic, axis=0), atol=1e-12)
     np.testing.assert_allclose(found.linear, np.mean(linear, axis=0), atol=1e-12)
 

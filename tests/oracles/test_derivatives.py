@@ -36,7 +36,7 @@ def log_mixture(x):
 
 def everywhere(function, rows):
     with jax.enable_x64(True):
-        return np.asarray(jax.vmap(function)(rows))
+        return np.asarray(jax.jit(jax.vmap(function))(rows))
 
 
 def bend(covariance):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.conftest import columns, make_sketch
 
-from kexpfam.base import BoxDensity, GaussianMixtureDensity
+from kexpfam.base import BoxDensity, GaussianMixtureDensity, draw_defensively
 from kexpfam.data.blocks import make_block
 from kexpfam.features.basis import Basis
 from kexpfam.features.fourier import FourierBasis
@@ -21,6 +21,7 @@ from kexpfam.moments import add_moments, block_moments, scale_moments
 from kexpfam.noise import GaussianNoise
 from kexpfam.precision import compiled
 from kexpfam.solve import system_at
+from kexpfam.tuning.adam import held_out_loss
 
 pytest.importorskip("finufft")
 
@@ -207,22 +208,32 @@ def test_amplitudes_have_finite_derivatives_by_the_length_scale(length_scale, tw
     np.testing.assert_allclose(slope[0], quotient, rtol=1e-6, atol=1e-9)
 
 
-def test_the_held_out_loss_can_be_differentiated(two_clusters):
-    """Moments by products, compiled, with the length-scale traced."""
+def test_the_held_out_loss_can_be_differentiated(two_clusters, generator):
+    """Tuning's own loss: moments by products, compiled, with the length-scale traced."""
     noise, base = GaussianNoise(), spread_base("mixture", 2)
-    block = padded_block(two_clusters, np.ones(len(two_clusters)), base, noise)
-    basis = grid_of(two_clusters, 60)
+    train, held_out = (
+        padded_block(rows, np.ones(len(rows)), base, noise)
+        for rows in np.split(generator.permutation(two_clusters), 2)
+    )
+    basis, draws = grid_of(two_clusters, 60), draw_defensively(base, 100, generator)
+    fixed = {"penalty": 1e-3, "noise_scale": 0.1}
 
-    def loss(log_scale, basis):
-        moved = basis.for_batch(block.rows).rescaled(jnp.exp(log_scale))
-        system = moved.system(moved.moments(block, noise, 0.1), noise, 0.1)
-        ridge = system.quadratic + 1e-3 * jnp.eye(len(system.linear))
-        return system.linear @ jnp.linalg.solve(ridge, system.linear)
+    @compiled
+    def loss_and_slope(length_scale):
+        def loss(length_scale):
+            theta = {"length_scale": length_scale}
+            return held_out_loss(
+                theta, fixed, basis, noise, train, held_out, draws, "score_matching"
+            )
 
-    with jax.enable_x64(True):
-        slope = jax.jit(jax.grad(loss))(jnp.zeros(2), basis)
-    assert np.isfinite(slope).all()
-    assert (np.asarray(slope) != 0).all()
+        return jax.value_and_grad(loss)(length_scale)
+
+    start, step = np.log([0.9, 1.2]), 1e-5
+    _, slope = loss_and_slope(start)
+    for column, axis in enumerate(np.eye(2)):
+        (ahead, _), (behind, _) = (loss_and_slope(start + move * axis) for move in (step, -step))
+        # Rounding of the loss (1e-13 after the solve) over the step, and the step's square.
+        np.testing.assert_allclose(slope[column], (ahead - behind) / (2 * step), rtol=1e-5)
 
 
 def test_four_columns_are_refused(generator):

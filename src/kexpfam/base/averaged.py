@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.special import logsumexp
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.shrunk import MonomialTable, Start, improved_mixtures, mixture_path
 from kexpfam.data.sketch import Sketch
+from kexpfam.logarithms import log_sum_exp
 from kexpfam.progress import Progress
 
 __all__ = [
@@ -120,7 +120,7 @@ def choose_average(
             _SHRINKAGES, mixture_path(table, starts, _SHRINKAGES), strict=True
         ):
             each = np.stack([_log_densities(mixture, judges) for mixture in mixtures])
-            logs = logsumexp(each, axis=0) - np.log(len(each))
+            logs = log_sum_exp(each, axis=0) - np.log(len(each))
             logs += still_to_gain * (logs - np.mean(each, axis=0))
             likelihood = float(np.average(logs, weights=counts))
             if likelihood > found.held_out:
@@ -210,7 +210,7 @@ def _log_densities(
     mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, " n"]:
     """Of a mixture and the wide component."""
-    logs = logsumexp(mixture.component_log_densities(rows), axis=1)
+    logs = log_sum_exp(mixture.component_log_densities(rows), axis=1)
     n_columns = rows.shape[1]
     wide = -(rows**2).sum(axis=1) / 2 / _WIDE**2 - n_columns * np.log(_WIDE * np.sqrt(2 * np.pi))
     return np.logaddexp(logs + np.log1p(-_WIDE_WEIGHT), wide + np.log(_WIDE_WEIGHT))

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.logarithms import log_sum_exp
 
 __all__ = ["ColumnMixtures", "column_mixtures"]
 
@@ -59,12 +60,12 @@ class ColumnMixtures(NamedTuple):
         """At one value of each column, however far out."""
         units = (values[:, :, None] - self.means) / self.deviations
         logs = self.log_weights - np.log(self.deviations) - units**2 / 2
-        return np.asarray(logsumexp(logs, axis=2)) - np.log(2 * np.pi) / 2
+        return log_sum_exp(logs, axis=2) - np.log(2 * np.pi) / 2
 
     def log_tail(self, places: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Logarithm of the probability beyond a place, on the nearer side."""
         units = (places[:, :, None] - self.means) / self.deviations
-        sides = [logsumexp(self.log_weights + log_ndtr(sign * units), axis=2) for sign in (1, -1)]
+        sides = [log_sum_exp(self.log_weights + log_ndtr(sign * units), axis=2) for sign in (1, -1)]
         return np.asarray(np.minimum(*sides))
 
 
@@ -90,7 +91,7 @@ def column_mixtures(
     log_weights = np.take_along_axis(log_weights, kept, axis=2)
     deviations = np.broadcast_to(diagonals.T**-0.5, means.shape)
     return ColumnMixtures(
-        log_weights - logsumexp(log_weights, axis=2, keepdims=True),
+        log_weights - log_sum_exp(log_weights, axis=2, keepdims=True),
         np.take_along_axis(means, kept, axis=2),
         np.take_along_axis(deviations, kept, axis=2),
     )

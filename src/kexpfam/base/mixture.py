@@ -31,7 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
@@ -39,6 +38,7 @@ from kexpfam.arrays import namespace, special
 from kexpfam.base.density import require_rows
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch, repeated_rows
+from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import upper_half
 
 __all__ = [
@@ -245,10 +245,14 @@ class GaussianMixtureDensity:
         self, rows: Float[np.ndarray, "n d"], factors: Sequence[float]
     ) -> Float[np.ndarray, "n f"]:
         """Log densities of widened copies: their distances differ by the factor alone."""
-        squares = self._in_blocks(self.components.squared_distances, rows)
         heights = self.components.log_heights
-        logs = [logsumexp(heights - squares / (2 * factor**2), axis=1) for factor in factors]
-        return np.stack(logs, axis=1) - rows.shape[1] * np.log(factors)
+
+        def of_some(part: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b f"]:
+            squares = self.components.squared_distances(part)
+            each = [log_sum_exp(heights - squares / (2 * f**2), axis=1) for f in factors]
+            return np.stack(each, axis=1)
+
+        return self._in_blocks(of_some, rows) - rows.shape[1] * np.log(factors)
 
     def box(
         self, n_deviations: float = 9.0

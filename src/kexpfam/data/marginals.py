@@ -30,10 +30,10 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Bool, Float, Int
 from scipy.optimize import elementwise, minimize_scalar
-from scipy.special import logsumexp
 
 from kexpfam.arrays import namespace, special
 from kexpfam.data.standardize import Standardizer
+from kexpfam.logarithms import log_sum_exp
 
 __all__ = ["Curve", "MarginalKind", "Marginals", "fit_marginals"]
 
@@ -265,7 +265,7 @@ def _fit_mixtures(
         means = np.quantile(seen, middles, axis=1).T
         start = _Mixtures(np.full((n_columns, size), 1 / size), means, 0 * means + 1 / size)
         found = _improved(start, seen, counted, _N_ITERATIONS)
-        reached = logsumexp(_component_logs(found, judges), axis=1) @ judged_by / judged_by.sum()
+        reached = log_sum_exp(_component_logs(found, judges), axis=1) @ judged_by / judged_by.sum()
         better = reached > best + _WORTH_IT
         best[better] = reached[better]
         used = size if better.any() else used

@@ -70,40 +70,71 @@ def flow_times(
     return np.concatenate([times, np.full(length - len(times), times[-1])])
 
 
-def _carried(
-    speed: Any, state: Any, times: Any, n_steps: Any, *, down: bool = False, scan: Any = "lax"
-) -> Any:
-    """The state at the other end, and all steps' error estimates of its last part."""
+def _method() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Dormand and Prince's eighth-order method: nodes, stages, weights, and those of the error.
+
+    Made anew for every program: see `kexpfam.model.traced.fresh_constants`.
+    """
     # Imported here, as most programs that import this module need no flow, and it takes long.
     import diffrax
 
-    solver, term = diffrax.Dopri8(scan_kind=scan), diffrax.ODETerm(speed)
+    tableau = diffrax.Dopri8.tableau
+    # diffrax counts the slope at the end as a last stage, with weights of zero.
+    count = len(tableau.b_sol) - 1
+    stages = np.zeros((count, count))
+    for number, row in enumerate(tableau.a_lower[:-1], start=1):
+        stages[number, :number] = row
+    nodes = np.concatenate([np.zeros(1), tableau.c[:-1]])
+    return nodes, stages, tableau.b_sol[:-1].copy(), tableau.b_error[:-1].copy()
+
+
+def _step(speed: Any, state: Any, start: Any, end: Any) -> tuple[Any, Any]:
+    """The state at the end of a step, and an estimate of its error.
+
+    A loop over the stages, whose number is fixed: the speed is compiled once, and the step can be
+    differentiated forwards and backwards.
+    """
+    nodes, stages, weights, error_weights = _method()
+    length = end - start
+
+    def weighted(shares: Any, slopes: Any) -> Any:
+        return jax.tree.map(lambda one: length * jnp.tensordot(shares, one, axes=1), slopes)
+
+    def stage(slopes: Any, inputs: Any) -> Any:
+        number, node, shares = inputs
+        place = jax.tree.map(jnp.add, state, weighted(shares, slopes))
+        slope = speed(start + node * length, place)
+        return jax.tree.map(lambda all_, one: all_.at[number].set(one), slopes, slope), None
+
+    none = jax.tree.map(lambda part: jnp.zeros((len(nodes), *part.shape), part.dtype), state)
+    slopes, _ = jax.lax.scan(stage, none, (np.arange(len(nodes)), nodes, stages))
+    moved = jax.tree.map(jnp.add, state, weighted(weights, slopes))
+    return moved, weighted(error_weights, slopes)
+
+
+def _carried(speed: Any, state: Any, times: Any, n_steps: Any, *, down: bool = False) -> Any:
+    """The state at the other end, and all steps' error estimates of its last part."""
     times = jnp.asarray(times)
 
     def at(number: Any) -> Any:
         return times[n_steps - number] if down else times[number]
 
-    memory = solver.init(term, at(0), at(1), state, None)
-
     def one_step(number: Any, carry: Any) -> Any:
-        state, memory, errors = carry
-        state, error, _, memory, _ = solver.step(
-            term, at(number), at(number + 1), state, None, memory, made_jump=False
-        )
+        state, errors = carry
+        state, error = _step(speed, state, at(number), at(number + 1))
         own = jnp.abs(jax.tree.leaves(error)[-1])
         own = own if own.ndim == 1 else own.max(axis=1)
-        return state, memory, errors.at[number].set(own)
+        return state, errors.at[number].set(own)
 
     n_rows = len(jax.tree.leaves(state)[0])
-    start = state, memory, jnp.zeros((len(times), n_rows))
-    state, _, errors = jax.lax.fori_loop(0, n_steps, one_step, start)
-    return state, errors
+    start = state, jnp.zeros((len(times), n_rows))
+    return jax.lax.fori_loop(0, n_steps, one_step, start)
 
 
 def _speed(field: ScoreField) -> Any:
     """Of rows, and of what log p loses on the way."""
 
-    def speed(time: Any, state: Any, _: Any) -> Any:
+    def speed(time: Any, state: Any) -> Any:
         score, divergence = field.score_and_divergence(state[0], time)
         factor = -jnp.exp(2 * time)
         return factor * score, factor * divergence
@@ -112,15 +143,15 @@ def _speed(field: ScoreField) -> Any:
 
 
 def traced_flow_up(
-    field: ScoreField, rows: Float[Any, "n d"], times: Any, n_steps: Any, scan: Any = "lax"
+    field: ScoreField, rows: Float[Any, "n d"], times: Any, n_steps: Any
 ) -> tuple[Float[Array, "n d"], Float[Array, " n"], Float[Array, "s n"]]:
     """Where rows end, log p, and the steps' error estimates of it, for programs that JAX traces.
 
-    With `scan` "lax" it can be differentiated forwards; with None, and a number of steps that is
-    known beforehand, backwards.
+    It can be differentiated forwards and, with a number of steps that is known beforehand,
+    backwards.
     """
     state = jnp.asarray(rows), jnp.zeros(len(rows))
-    (ends, change), errors = _carried(_speed(field), state, times, n_steps, scan=scan)
+    (ends, change), errors = _carried(_speed(field), state, times, n_steps)
     return ends, field.base.log_density(ends, jnp.exp(field.knots[-1])) + change, errors
 
 
@@ -140,7 +171,7 @@ def flow_up(
 
 @compiled
 def _flow_down(field: ScoreField, rows: Any, times: Any, n_steps: Any) -> Any:
-    def speed(time: Any, state: Any, _: Any) -> Any:
+    def speed(time: Any, state: Any) -> Any:
         return -jnp.exp(2 * time) * field.score(state, time)
 
     return _carried(speed, jnp.asarray(rows), times, n_steps, down=True)[0]
@@ -155,15 +186,11 @@ def flow_down(
 
 
 def _traced_gradient(field: ScoreField, rows: Any, times: Any, n_steps: Any) -> Any:
-    import diffrax
-
     times, speed = jnp.asarray(times), _speed(field)
 
-    def one_step(places: Any, number: Any, scan: Any = "lax") -> Any:
-        solver, term = diffrax.Dopri8(scan_kind=scan), diffrax.ODETerm(speed)
-        ends, state = (times[number], times[number + 1]), (places, jnp.zeros(len(rows)))
-        memory = solver.init(term, *ends, state, None)
-        return solver.step(term, *ends, state, None, memory, made_jump=False)[0]
+    def one_step(places: Any, number: Any) -> Any:
+        state = places, jnp.zeros(len(rows))
+        return _step(speed, state, times[number], times[number + 1])[0]
 
     def up(number: Any, carry: Any) -> Any:
         places, before = carry
@@ -171,8 +198,7 @@ def _traced_gradient(field: ScoreField, rows: Any, times: Any, n_steps: Any) -> 
 
     def down(number: Any, gradient: Any) -> Any:
         number = n_steps - 1 - number
-        # Loops of bounded length can be differentiated backwards, and then forwards.
-        _, backwards = jax.vjp(lambda z: one_step(z, number, "bounded"), before[number])
+        _, backwards = jax.vjp(lambda z: one_step(z, number), before[number])
         return backwards((gradient, jnp.ones(len(rows))))[0]
 
     start = jnp.asarray(rows), jnp.zeros((len(times), *rows.shape))

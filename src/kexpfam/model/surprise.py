@@ -27,10 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import logsumexp, ndtr
+from scipy.special import ndtr
 
 from kexpfam.base.conditionals import column_mixtures
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.logarithms import log_sum_exp
 
 __all__ = [
     "QUANTILE_LEVELS",
@@ -83,7 +84,7 @@ class ColumnGrids(NamedTuple):
     ) -> ColumnGrids:
         """With the logarithm of a factor at the nodes and at the values that are there."""
         raised = self._replace(log_density=self.log_density + tilt)
-        total = logsumexp(raised._log_masses, axis=2)
+        total = log_sum_exp(raised._log_masses, axis=2)
         shift = own_tilt - total
         return raised._replace(
             log_density=raised.log_density - total[:, :, None],
@@ -116,7 +117,7 @@ class ColumnGrids(NamedTuple):
             part = np.log(np.diff(self.nodes, axis=2)) + share + _log_mean_exp(low, own)
             rising = (own > low) & np.isfinite(low)
             lower = np.where(own >= high, masses, np.where(rising, part, -np.inf))
-            inside = logsumexp(lower, axis=2) - logsumexp(masses, axis=2)
+            inside = log_sum_exp(lower, axis=2) - log_sum_exp(masses, axis=2)
         # Where not even a node is less likely, there is hardly more than nothing.
         width = np.log(self.nodes[:, :, -1] - self.nodes[:, :, 0])
         inside = np.where(np.isfinite(inside), inside, self.own_log_density + width)
@@ -135,7 +136,7 @@ class ColumnGrids(NamedTuple):
     def quantiles(self, levels: Float[np.ndarray, " c"]) -> Float[np.ndarray, "n d c"]:
         """Values with so much probability below them."""
         masses = self._log_masses
-        masses = np.exp(masses - logsumexp(masses, axis=2, keepdims=True))
+        masses = np.exp(masses - log_sum_exp(masses, axis=2, keepdims=True))
         below = np.cumsum(np.pad(masses, [(0, 0), (0, 0), (1, 0)]), axis=2)
         flat = (part.reshape(-1, part.shape[2]) for part in (below, self.nodes))
         found = np.stack([np.interp(levels, *lines) for lines in zip(*flat, strict=True)])

@@ -49,7 +49,7 @@ class TracedFlow:
         logs = self.scores.base.log_density(whitened, jnp.exp(self.scores.knots[0]))
         if self.n_steps > 0:
             # A number of steps that is known beforehand is what reverse differentiation needs.
-            _, flow, _ = traced_flow_up(self.scores, whitened, self.times, self.n_steps, scan=None)
+            _, flow, _ = traced_flow_up(self.scores, whitened, self.times, self.n_steps)
             logs = jnp.logaddexp(
                 jnp.log1p(-self.base_share) + flow, jnp.log(self.base_share) + logs
             )

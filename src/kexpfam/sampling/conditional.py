@@ -26,9 +26,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import null_space
-from scipy.special import logsumexp
 
 from kexpfam.base.smoothed import SmoothedMixture
+from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.flow_density import FlowDensity
 from kexpfam.model.score_field import ScoreField
 from kexpfam.precision import compiled
@@ -96,7 +96,7 @@ def _mixture_draws(
         centers.append(center)
         roots.append(np.linalg.inv(np.linalg.cholesky(inner)).T)
     logs = np.transpose(log_evidence)
-    shares = np.exp(logs - logsumexp(logs, axis=1, keepdims=True)).cumsum(axis=1)
+    shares = np.exp(logs - log_sum_exp(logs, axis=1, keepdims=True)).cumsum(axis=1)
     chosen = (generator.random((len(anchors), 1)) > shares).sum(axis=1)
     chosen = np.minimum(chosen, len(roots) - 1)
     normals = generator.standard_normal((len(anchors), free.shape[1]))

@@ -1,0 +1,25 @@
+"""Sums of numbers whose logarithms are known."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+__all__ = ["log_sum_exp"]
+
+
+def log_sum_exp(
+    logs: Float[np.ndarray, "*shape"], axis: int, keepdims: bool = False
+) -> Float[np.ndarray, "*rest"]:
+    """The logarithm of Σ exp(logs) along an axis.
+
+    SciPy's function of this name takes weights, signs and complex numbers, and several times as
+    long: most of a fit's time with a mixture as base density.
+    """
+    highest = logs.max(axis=axis, keepdims=True)
+    # Where all are −∞ there is nothing to subtract.
+    highest = np.where(np.isfinite(highest), highest, 0.0)
+    shifted = logs - highest
+    with np.errstate(divide="ignore", over="ignore"):
+        total = np.log(np.exp(shifted, out=shifted).sum(axis=axis, keepdims=True)) + highest
+    return total if keepdims else total.squeeze(axis)
