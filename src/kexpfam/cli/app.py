@@ -191,7 +191,7 @@ def fit(
         typer.Option(help="The method of tuning.", rich_help_panel=_FAMILY),
     ] = None,
     normalizer: Annotated[
-        Literal["importance", "quadrature"] | None,
+        Literal["auto", "importance", "quadrature"] | None,
         typer.Option(
             help="The method that estimates the normalizing constant.", rich_help_panel=_FAMILY
         ),
