@@ -27,9 +27,10 @@ from kexpfam.base.defensive import BaseDraws
 from kexpfam.base.density import BaseDensity
 from kexpfam.base.rescaled import RescaledDensity
 
-__all__ = ["HasEdges", "Panels", "base_nodes", "panels_on_box"]
+__all__ = ["NODES", "HasEdges", "Panels", "base_nodes", "box_of_mass", "panels_on_box"]
 
-_NODES = 8
+# Per panel and column.
+NODES = 8
 # Nodes whose base density is below the largest by more than so many nats do not matter to a rule.
 _NEGLIGIBLE = 30.0
 # Points per column that show where the mass is.
@@ -54,7 +55,7 @@ class Panels(NamedTuple):
     def nodes(self) -> tuple[Float[np.ndarray, "p k d"], Float[np.ndarray, "p k"]]:
         """The nodes of every panel, and the logs of their weights."""
         n_columns = self.low.shape[1]
-        points, weights = np.polynomial.legendre.leggauss(_NODES)
+        points, weights = np.polynomial.legendre.leggauss(NODES)
         mesh = np.meshgrid(*[(points + 1) / 2] * n_columns, indexing="ij")
         unit = np.stack(mesh, axis=-1).reshape(-1, n_columns)
         log_weights = np.log(weights / 2)
@@ -101,12 +102,9 @@ def panels_on_box(
     return Panels(*corners)
 
 
-def base_nodes(base: BaseDensity, spacing: Float[np.ndarray, " d"], most: int) -> BaseDraws:
-    """Nodes that stand for the base density, on average so far from each other, if not too many."""
-    low, high = _box_of_mass(base)
-    wanted = (high - low) / (_NODES * spacing)
-    largest = max(2.0, np.floor(most ** (1 / len(low)) / _NODES))
-    counts = [int(count) for count in np.clip(np.ceil(wanted), 2, largest)]
+def base_nodes(base: BaseDensity, counts: Sequence[int]) -> BaseDraws:
+    """Nodes of about so many panels per column that stand for the base density."""
+    low, high = box_of_mass(base)
     rows, log_weights = panels_on_box(base, low, high, counts).nodes()
     rows, logs = rows.reshape(-1, len(low)), log_weights.ravel()
     logs = logs + base.log_density(rows)
@@ -114,7 +112,7 @@ def base_nodes(base: BaseDensity, spacing: Float[np.ndarray, " d"], most: int) -
     return BaseDraws(rows[kept], logs[kept] - logsumexp(logs[kept]))
 
 
-def _box_of_mass(base: BaseDensity) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+def box_of_mass(base: BaseDensity) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
     """The part of the base density's box where it is not negligible."""
     low, high = base.box()
     axes = [np.linspace(*ends, _LOOKED_AT) for ends in zip(low, high, strict=True)]

@@ -7,6 +7,8 @@ derivatives at a block of rows, for moments (see `kexpfam.base.mixture` for the 
     mixture    log q0(z) = logsumexp_k [c_k − ½|L_k (z − μ_k)|²],  L_kᵀL_k = P_k,
                c_k = log π_k + log|L_k| − (d/2) log 2π
     box        log q0(z) = −Σ_j log(high_j − low_j) inside, −∞ outside
+    boxes      log q0(z) = logsumexp_k [c_k − Σ_j log(cosh w_kj + cosh t_kj)],
+               t = (z − center)/softness, w = half width/softness
     rescaled   log q0(z) = log q((z − center)/scale) − Σ_j log scale_j
 
 Everything is a record of arrays (a pytree), so that one compilation serves every fit of the same
@@ -25,12 +27,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
+from kexpfam.base.boxes import BoxMixtureDensity, log_cosh, log_sinh
 from kexpfam.base.mixture import GaussianMixtureDensity, padded_size
 from kexpfam.base.rescaled import RescaledDensity
 from kexpfam.base.uniform import BoxDensity
@@ -162,6 +166,45 @@ class _Box:
 
 @register_dataclass
 @dataclass(frozen=True)
+class _Boxes:
+    """Counterpart of `BoxMixtureDensity`, differentiated by JAX."""
+
+    log_heights: Float[Any, " k"]
+    centers: Float[Any, "k d"]
+    softness: Float[Any, "k d"]
+    log_flat: Float[Any, "k d"]
+
+    @classmethod
+    def from_numpy(cls, boxes: BoxMixtureDensity) -> _Boxes:
+        flatness = boxes.half_widths / boxes.softness
+        heights = (log_sinh(flatness) - np.log(2 * boxes.half_widths)).sum(axis=1)
+        return cls(
+            heights + np.log(boxes.weights), boxes.centers, boxes.softness, log_cosh(flatness)
+        )
+
+    def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
+        places = (row - self.centers) / self.softness
+        log_even = jnp.logaddexp(places, -places) - jnp.log(2.0)
+        falls = jnp.logaddexp(self.log_flat, log_even).sum(axis=1)
+        return logsumexp(self.log_heights - falls)
+
+    def derivatives(
+        self, rows: Float[Any, "n d"], covariance: Float[Any, "d d"]
+    ) -> BaseDerivatives:
+        rows = jnp.asarray(rows)
+
+        def spread(row: Array) -> Array:
+            return (covariance * jax.hessian(self)(row)).sum()
+
+        return BaseDerivatives(
+            jax.vmap(jax.grad(self))(rows),
+            jax.vmap(jax.hessian(self))(rows),
+            jax.vmap(jax.grad(spread))(rows),
+        )
+
+
+@register_dataclass
+@dataclass(frozen=True)
 class TracedRescaled:
     """Counterpart of `RescaledDensity` over a density of the library."""
 
@@ -189,5 +232,6 @@ def _rescaled(density: RescaledDensity) -> TracedRescaled | None:
 _COUNTERPARTS: dict[type, Callable[[Any], Any]] = {
     GaussianMixtureDensity: _Mixture.from_numpy,
     BoxDensity: _Box.from_numpy,
+    BoxMixtureDensity: _Boxes.from_numpy,
     RescaledDensity: _rescaled,
 }

@@ -162,7 +162,7 @@ def fit(
         ),
     ] = None,
     base: Annotated[
-        Literal["mixture", "averaged_mixture", "gaussian", "uniform"] | None,
+        Literal["mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"] | None,
         typer.Option(help="The base density.", rich_help_panel=_FAMILY),
     ] = None,
     noise: Annotated[
@@ -181,6 +181,13 @@ def fit(
     penalty: Annotated[
         str | None,
         typer.Option(metavar="auto|P", help="The ridge penalty.", rich_help_panel=_FAMILY),
+    ] = None,
+    solution: Annotated[
+        Literal["closed_form", "likelihood"] | None,
+        typer.Option(
+            help="How the coefficients are found; likelihood in one or two columns.",
+            rich_help_panel=_FAMILY,
+        ),
     ] = None,
     criterion: Annotated[
         Literal["score_matching", "likelihood"] | None,
@@ -238,6 +245,7 @@ def fit(
         "noise": noise,
         "noise_scale": noise_scale,
         "penalty": penalty,
+        "solution": solution,
         "criterion": criterion,
         "tuning": tuning,
         "normalizer": normalizer,

@@ -83,8 +83,11 @@ class KernelExponentialFamily(
         ``RationalQuadratic(alpha=2)``.
     length_scale : "auto", float or array of shape (n_features,), default="auto"
         The kernel's length-scale in each column.
-    base : {"mixture", "averaged_mixture", "gaussian", "uniform"} or object, default="mixture"
-        The base density q0: a family to fit, or any object with ``log_density(X)``,
+    base : {"mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"} or object, \
+            default="mixture"
+        The base density q0: a family to fit ("boxes" are a mixture of boxes with soft edges, for
+        data that end abruptly, and "auto" takes them where held-out rows prefer them to the mixture
+        of Gaussians), or any object with ``log_density(X)``,
         ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
     noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"
         The distribution of the noise. "auto" is Gaussian noise where the basis averages over it in

@@ -19,6 +19,11 @@ that the base density hardly varies in, which the penalty keeps at zero, are lef
 | U      | directions | (m, r) |
 | Uᵀφ    | at_nodes   | (q, r) |
 | log u  | log_shares | (q,)   |
+| Uᵀφ, log u at other nodes | at_others, log_other_shares | (o, r), (o,) |
+
+Coefficients are fitted with one set of nodes and judged with another: what is gained between the
+nodes, where a coarse rule does not look, is no gain. `resolved` says whether there are nodes enough
+for the functions' waves.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
-from kexpfam.base.nodes import base_nodes
+from kexpfam.base.nodes import NODES, base_nodes, box_of_mass
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.features import Basis
 from kexpfam.precision import compiled
@@ -38,8 +43,9 @@ from kexpfam.solve.conditional import TiltProblem, likeliest_path
 
 __all__ = ["JointProblem", "features_of", "joint_problem"]
 
-# Nodes per 2π of the typical frequency's wave, and numbers in the features at all nodes, at most.
-_NODES_PER_WAVE, _MOST_NUMBERS = 15.0, 8_000_000
+# Nodes per wave of the typical frequency; panels per column, at least; and numbers in the features
+# at all nodes, at most.
+_NODES_PER_WAVE, _FEWEST_PANELS, _MOST_NUMBERS = 15.0, 10, 8_000_000
 # Directions with less than this share of the largest variance are left out.
 _LEAST_VARIANCE = 1e-7
 _STEPS, _LAST_STEPS = 25, 200
@@ -65,6 +71,9 @@ class JointProblem(NamedTuple):
     directions: Float[np.ndarray, "m r"]
     at_nodes: Float[np.ndarray, "q r"]
     log_shares: Float[np.ndarray, " q"]
+    at_others: Float[np.ndarray, "o r"]
+    log_other_shares: Float[np.ndarray, " o"]
+    resolved: bool
 
     def _of(self, means: Float[np.ndarray, "k m"]) -> TiltProblem:
         each = np.eye(len(means))
@@ -81,7 +90,10 @@ class JointProblem(NamedTuple):
         self, means: Float[np.ndarray, "k m"], coefficients: Float[np.ndarray, "k r"]
     ) -> Float[np.ndarray, " k"]:
         """Mean log density over the base density of rows with these means, each under its own γ."""
-        return self._of(means).gains(coefficients)
+        judged = self._of(means)._replace(
+            at_nodes=self.at_others, log_masses=self.log_other_shares[None]
+        )
+        return judged.gains(coefficients)
 
     def likeliest(
         self, mean: Float[np.ndarray, " m"], penalty: float, start: Float[np.ndarray, " m"]
@@ -100,11 +112,21 @@ def joint_problem(basis: Basis, base: BaseDensity) -> JointProblem:
     """Nodes that resolve the functions' waves, and coordinates that suit the base density."""
     frequencies = np.asarray(basis.frequencies)  # type: ignore[attr-defined]
     typical = np.sqrt((frequencies**2).mean(axis=0))
-    most = _MOST_NUMBERS // basis.n_features
-    nodes = base_nodes(base, 2 * np.pi / (_NODES_PER_WAVE * typical), most)
+    low, high = box_of_mass(base)
+    wanted = (high - low) * typical * _NODES_PER_WAVE / (2 * np.pi * NODES)
+    largest = (_MOST_NUMBERS / basis.n_features) ** (1 / len(low)) / NODES
+    counts = np.maximum(np.minimum(np.ceil(wanted), np.floor(largest)), _FEWEST_PANELS).astype(int)
+    nodes, others = base_nodes(base, counts.tolist()), base_nodes(base, (counts + 1).tolist())
     at_nodes = features_of(basis, nodes.rows)
     shares = np.exp(nodes.log_proportions)
     centered = at_nodes - shares @ at_nodes
     variances, directions = np.linalg.eigh((centered * shares[:, None]).T @ centered)
     directions = directions[:, variances > _LEAST_VARIANCE * variances[-1]]
-    return JointProblem(directions, at_nodes @ directions, nodes.log_proportions)
+    return JointProblem(
+        directions,
+        at_nodes @ directions,
+        nodes.log_proportions,
+        features_of(basis, others.rows) @ directions,
+        others.log_proportions,
+        resolved=bool((wanted <= counts).all()),
+    )

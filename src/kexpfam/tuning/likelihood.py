@@ -25,7 +25,7 @@ __all__ = ["choose_likeliest"]
 
 # Length-scales that are tried, as multiples of a rule of thumb; the search begins in the middle.
 _FACTORS = tuple(1.6**k for k in range(-4, 5))
-_PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(13))
+_PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(11))
 # A path of at least so many penalties is left when so many in a row gained no more than so many
 # nats.
 _FEWEST, _PATIENCE, _LEAST_GAIN = 5, 2, 3e-4
@@ -75,6 +75,9 @@ def _climbed(
     """The best of the places, by going from one to its better neighbor."""
     tried: dict[int, _Best] = {}
     for _ in progress.track(range(count), "likelihood"):
+        # Where nothing gains there is no direction to go in.
+        if tried and max(one.gain for one in tried.values()) <= 0:
+            break
         ahead = [one for one in (place - 1, place, place + 1) if 0 <= one < count]
         for one in ahead:
             if one not in tried:
@@ -86,11 +89,11 @@ def _climbed(
     return tried[place], place
 
 
-def _best(
-    basis: Basis, base: BaseDensity, folds: Sequence[Sketch], given: float | None
-) -> _Best:
+def _best(basis: Basis, base: BaseDensity, folds: Sequence[Sketch], given: float | None) -> _Best:
     """The penalty that held-out rows gain most by, or what they gain by the given one."""
     problem = joint_problem(basis, base)
+    if not problem.resolved and given is None:
+        return _Best(-np.inf, np.inf)
     means = np.stack([_mean_features(basis, fold) for fold in folds])
     weights = np.array([fold.weights.sum() for fold in folds])
     shares = (1 - np.eye(len(folds))) * weights
