@@ -170,7 +170,7 @@ def fit(
         ),
     ] = None,
     base: Annotated[
-        Literal["mixture", "averaged_mixture", "gaussian", "uniform"] | None,
+        Literal["mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"] | None,
         typer.Option(help="The base density.", rich_help_panel=_FAMILY),
     ] = None,
     noise: Annotated[
@@ -190,6 +190,12 @@ def fit(
         str | None,
         typer.Option(metavar="auto|P", help="The ridge penalty.", rich_help_panel=_FAMILY),
     ] = None,
+    solution: Annotated[
+        Literal["closed_form", "likelihood"] | None,
+        typer.Option(
+            help="How the coefficients are found: likelihood for one or two columns, or a target.",
+        ),
+    ] = None,
     criterion: Annotated[
         Literal["score_matching", "likelihood"] | None,
         typer.Option(help="The loss that tuning minimizes.", rich_help_panel=_FAMILY),
@@ -199,7 +205,7 @@ def fit(
         typer.Option(help="The method of tuning.", rich_help_panel=_FAMILY),
     ] = None,
     normalizer: Annotated[
-        Literal["importance", "quadrature"] | None,
+        Literal["auto", "importance", "quadrature"] | None,
         typer.Option(
             help="The method that estimates the normalizing constant.", rich_help_panel=_FAMILY
         ),
@@ -211,10 +217,6 @@ def fit(
             help="Whether to standardize the columns first.",
             rich_help_panel=_FAMILY,
         ),
-    ] = None,
-    solution: Annotated[
-        Literal["likelihood", "closed_form"] | None,
-        typer.Option(help="How the shape of the density is found.", rich_help_panel=_CONDITIONAL),
     ] = None,
     bounds: Annotated[
         str | None,
@@ -261,11 +263,11 @@ def fit(
         "noise": noise,
         "noise_scale": noise_scale,
         "penalty": penalty,
+        "solution": solution,
         "criterion": criterion,
         "tuning": tuning,
         "normalizer": normalizer,
         "standardize": standardize,
-        "solution": solution,
         "bounds": bounds,
     }
     with Terminal(as_json, quiet, debug) as terminal:

@@ -206,6 +206,12 @@ class FourierBasis:
         )
         return FourierParts(lines, others)
 
+    def mean_features(self, moments: FourierMoments) -> Float[np.ndarray, " m"]:
+        """The mean of φ over the rows that were summed."""
+        kept = slice(None) if self.paired else slice(len(self.phases))
+        amplitudes = np.tile(np.asarray(self.amplitudes), 2)[kept]
+        return amplitudes * np.asarray(moments.total)[kept] / float(moments.weight)
+
     # -- the quadratic objective ----------------------------------------------------------
 
     def system(self, moments: FourierMoments, noise: Noise, noise_scale: Any) -> QuadraticSystem:

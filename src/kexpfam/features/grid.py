@@ -210,6 +210,14 @@ class GridBasis:
         terms = moments.base_cross, moments.base_curvature, moments.base_bend
         return FourierMoments(moments.weight, gram, total, *terms)
 
+    def mean_features(self, moments: GridMoments) -> Float[np.ndarray, " m"]:
+        """The mean of φ over the rows that were summed."""
+        cosines, sines = np.asarray(moments.lattice)
+        places = len(cosines) // 2 + np.asarray(self._places)
+        total = np.concatenate([cosines[places], sines[places]])
+        amplitudes = np.tile(np.asarray(self.amplitudes), 2)
+        return amplitudes * total / float(moments.weight)
+
     # -- the quadratic objective ----------------------------------------------------------
 
     def system(

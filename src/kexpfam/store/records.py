@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
 from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
+from kexpfam.base.box_fits import AutomaticBase, BoxBase
+from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.covariance import Covariance
 from kexpfam.base.location import Location, LocationSums, PointsLocation
 from kexpfam.base.mixture import GaussianMixtureDensity
@@ -60,7 +62,8 @@ RECORDS: dict[str, type] = {
         *(ArcCosineBasis, FourierBasis, GridBasis, NystromBasis, SectionBasis),
         *(ArcCosineFeatures, ExactFeatures, FourierFeatures, GridFeatures, InteractionFeatures),
         *(NystromFeatures, Matern, RadialBasis, RationalQuadratic),
-        *(BoxDensity, GaussianMixtureDensity, RescaledDensity),
+        *(BoxDensity, BoxMixtureDensity, GaussianMixtureDensity, RescaledDensity),
+        *(AutomaticBase, BoxBase),
         *(AveragedMixtureBase, AverageSearch, GaussianBase, MixtureBase, UniformBase),
         *(AutomaticNoise, GaussianNoise, LaplaceNoise, MonteCarloNoise, NoNoise, TaylorNoise),
         UniformNoise,
