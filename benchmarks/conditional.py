@@ -177,8 +177,7 @@ def classified(model: Any, data: Data) -> Callable[[], Prediction]:
 def boosted_classes(data: Data) -> Callable[[], Prediction]:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model = HistGradientBoostingClassifier(random_state=0, early_stopping=True)
-    return classified(model, data)
+    return classified(HistGradientBoostingClassifier(random_state=0), data)
 
 
 def logistic(data: Data) -> Callable[[], Prediction]:

@@ -114,6 +114,16 @@ class ConditionalDensity:
         both = _joined(pairs, (2,))
         return both[:, 0], both[:, 1]
 
+    def log_density_table(
+        self, rows: Float[np.ndarray, "n d"], targets: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "n m"]:
+        """log p(y | x) at all pairs of rows and targets."""
+        parts = (
+            slices.log_density(np.broadcast_to(targets, (len(rows[part]), len(targets))))
+            for slices, part in self.blocks(rows, N_NODES)
+        )
+        return _joined(parts, (len(targets),))
+
     def derivatives(
         self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:

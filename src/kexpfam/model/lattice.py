@@ -44,7 +44,7 @@ class Lattice(NamedTuple):
         """All of them."""
         return self.start + self.step * np.arange(self.n_points)
 
-    def holds(self, y: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+    def holds(self, y: Float[np.ndarray, "..."]) -> Bool[np.ndarray, "..."]:
         """Which targets are points of it."""
         steps = (y - self.start) / self.step
         near = np.abs(steps - np.rint(steps)) < _OFF
@@ -63,11 +63,11 @@ class LatticeSlices:
         """Sums have none."""
         return np.zeros(len(self.logs))
 
-    def log_density(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """The log probability of one target for each row; −∞ off the lattice."""
+    def log_density(self, y: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n ..."]:
+        """The log probability of targets for each row; −∞ off the lattice."""
         place = np.rint((y - self.lattice.start) / self.lattice.step)
         place = np.clip(place, 0, self.lattice.n_points - 1).astype(int)
-        found = np.take_along_axis(self.logs, place[:, None], 1)[:, 0]
+        found = np.take_along_axis(self.logs, place.reshape(len(y), -1), 1).reshape(y.shape)
         return np.where(self.lattice.holds(y), found, -np.inf)
 
     def _sums(self) -> Float[np.ndarray, "n q"]:

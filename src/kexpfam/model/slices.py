@@ -69,14 +69,18 @@ class Slices:
         mean, scale = (_across(one, residuals.ndim) for one in (self.mean, self.scale))
         return self.response.inverse(mean + scale * residuals)
 
-    def log_density(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """log p(y | x) at one target for each row."""
+    def log_density(self, y: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n ..."]:
+        """log p(y | x) at targets for each row."""
         residuals = self.residuals(y)
-        logs = bell_log_density(residuals) - self.log_normalizers
-        logs += (self.slopes * residual_functions(residuals)).sum(axis=1)
-        logs += self.response.log_slope(y) - np.log(self.scale)
-        inside = (residuals >= self.low) & (residuals <= self.high)
-        return np.where(inside, logs, -np.inf)
+        low, high, scale, log_normalizers = (
+            _across(one, y.ndim) for one in (self.low, self.high, self.scale, self.log_normalizers)
+        )
+        logs = bell_log_density(residuals) - log_normalizers
+        if self.slopes.any():
+            slopes = self.slopes if y.ndim == 1 else self.slopes[:, None]
+            logs += (slopes * residual_functions(residuals)).sum(axis=-1)
+        logs += self.response.log_slope(y) - np.log(scale)
+        return np.where((residuals >= low) & (residuals <= high), logs, -np.inf)
 
     def node_targets(self) -> Float[np.ndarray, "n q"]:
         """y at the nodes."""
