@@ -23,6 +23,7 @@ from kexpfam.estimators.reading import read_pairs
 from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.targets import (
     checked_bounds,
+    checked_lattice,
     checked_pairs,
     refuse_degenerate,
     refuse_outside,
@@ -76,9 +77,14 @@ class ConditionalKernelExponentialFamily(
         Both are normalized in the same way, and chosen from by held-out likelihood.
     kernel : {"auto", "rbf", "matern"}, default="auto"
         The kernel over x; "auto" takes the one with the higher evidence.
-    bounds : pair or None, default=None
+    bounds : pair, "auto" or None, default=None
         The smallest and largest value that y can have, ``None`` in place of one for no bound, such
-        as ``(0, None)``. There is no mass outside of them.
+        as ``(0, None)``. There is no mass outside of them. "auto" finds a bound at 0, and for
+        shares at 1 or 100, where the rows keep to one side of it against all odds.
+    lattice : float, "auto" or None, default=None
+        The distance between neighboring values of a y that is a whole number, a grade or a count;
+        "auto" finds it. The model then gives probabilities: `score_samples` the log of that of y,
+        which is minus infinity between the points.
     gate : bool, default=True
         Return the base density (location and scale) alone unless the tilt beats it on held-out
         rows by more than a standard error.
@@ -103,6 +109,8 @@ class ConditionalKernelExponentialFamily(
         The penalty of the tilt; infinite where there is none.
     weight_ : float
         The total weight of all rows seen.
+    bounds_ : tuple of float
+        The bounds, given or found; infinite where there is none.
     target_name_ : str or None
         The name of y, where it was the name of a column or a series with one.
     kernel_ : {"rbf", "matern"}
@@ -148,6 +156,7 @@ class ConditionalKernelExponentialFamily(
         solution: str = "likelihood",
         kernel: str = "auto",
         bounds: Any = None,
+        lattice: Any = None,
         gate: bool = True,
         random_state: Any = None,
         verbose: bool = False,
@@ -156,6 +165,7 @@ class ConditionalKernelExponentialFamily(
         self.solution = solution
         self.kernel = kernel
         self.bounds = bounds
+        self.lattice = lattice
         self.gate = gate
         self.random_state = random_state
         self.verbose = verbose
@@ -191,7 +201,8 @@ class ConditionalKernelExponentialFamily(
         with checkpointed(self, source, checkpoint) as (saved, numbers):
             table = make_table(source, numbers[0], MOST_ROWS)
             names = list(getattr(self, "feature_names_in_", [])) or None
-            refuse_degenerate(*_some_rows(source, table), names)
+            on_lattice = settings.lattice is not None
+            refuse_degenerate(*_some_rows(source, table), names, on_lattice=on_lattice)
             refuse_outside(table.low, table.high, settings.bounds)
             # One file for each pass over the rows.
             files = [] if saved is None else [saved, saved.beside("tilt")]
@@ -290,6 +301,7 @@ class ConditionalKernelExponentialFamily(
             solution=checked_name("solution", self.solution, _SOLUTIONS),
             kernel=checked_name("kernel", self.kernel, _KERNELS),
             bounds=checked_bounds(self.bounds),
+            lattice=checked_lattice(self.lattice, self.solution),
             gate=checked_flag("gate", self.gate),
         )
 
@@ -322,6 +334,11 @@ class ConditionalKernelExponentialFamily(
     def weight_(self) -> float:
         """The total weight of the rows."""
         return self.fitted_.weight
+
+    @property
+    def bounds_(self) -> tuple[float, float]:
+        """The bounds, given or found."""
+        return self.density_.bounds
 
     @property
     def target_name_(self) -> str | None:

@@ -17,6 +17,7 @@ constant and plane. What comes from the same nodes (cdf, quantiles, moments) is 
 |        | factor       | what held-out residuals ask the scale to be multiplied by |
 |        | stretch      | and what a tilted density is stretched by, so that its intervals cover |
 |        | bounds       | the smallest and largest target; infinite where there is none |
+|        | lattice      | the points that the target is one of, if it is               |
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from kexpfam.data.response import Response
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import residual_functions
-from kexpfam.model.slices import Slices, normalized_slices
+from kexpfam.model.lattice import Lattice, LatticeSlices, lattice_slices
+from kexpfam.model.slices import N_FINE_NODES, N_NODES, Slices, normalized_slices
 from kexpfam.model.summaries import highest_density, mean_and_deviation, mode
 
 __all__ = ["ConditionalDensity"]
@@ -55,6 +57,7 @@ class ConditionalDensity:
     coefficients: Float[np.ndarray, "m k"]
     bounds: tuple[float, float]
     stretch: float = 1.0
+    lattice: Lattice | None = None
 
     @property
     def has_tilt(self) -> bool:
@@ -73,20 +76,26 @@ class ConditionalDensity:
         factor = self.factor * (self.stretch if self.has_tilt else 1.0)
         return mean, factor * np.sqrt(variance + self.location.covariance.noise)
 
-    def slices(self, rows: Float[np.ndarray, "n d"]) -> Slices:
-        """The normalized densities over y at rows, on nodes."""
+    def slices(
+        self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
+    ) -> Slices | LatticeSlices:
+        """The normalized densities over y at rows, on nodes or on the points of a lattice."""
         mean, scale = self.location_and_scale(rows)
         if self.has_tilt:
             slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
         else:
             slopes = np.zeros((len(rows), self.coefficients.shape[1]))
-        return normalized_slices(self.response, mean, scale, slopes, self.bounds)
+        if self.lattice is not None:
+            return lattice_slices(self.lattice, self.response, mean, scale, slopes)
+        return normalized_slices(self.response, mean, scale, slopes, self.bounds, n_nodes)
 
-    def blocks(self, rows: Float[np.ndarray, "n d"]) -> Iterator[tuple[Slices, slice]]:
+    def blocks(
+        self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
+    ) -> Iterator[tuple[Slices | LatticeSlices, slice]]:
         """The slices of one block of rows after the other, and which rows they are."""
         for first in range(0, len(rows), _BLOCK):
             part = slice(first, first + _BLOCK)
-            yield self.slices(rows[part]), part
+            yield self.slices(rows[part], n_nodes), part
 
     def log_density(
         self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
@@ -100,15 +109,30 @@ class ConditionalDensity:
         """log p(y | x), and an estimate of the quadrature's error in it."""
         pairs = (
             np.stack([slices.log_density(y[part]), slices.errors], axis=1)
-            for slices, part in self.blocks(rows)
+            for slices, part in self.blocks(rows, N_NODES)
         )
         both = _joined(pairs, (2,))
         return both[:, 0], both[:, 1]
+
+    def log_density_table(
+        self, rows: Float[np.ndarray, "n d"], targets: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "n m"]:
+        """log p(y | x) at all pairs of rows and targets."""
+        parts = (
+            slices.log_density(np.broadcast_to(targets, (len(rows[part]), len(targets))))
+            for slices, part in self.blocks(rows, N_NODES)
+        )
+        return _joined(parts, (len(targets),))
 
     def derivatives(
         self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """∂_y log p and ∂²_y log p; NaN outside the bounds, where there is no density."""
+        if self.lattice is not None:
+            raise ValueError(
+                "Targets on a lattice have probabilities, which have no derivatives. Fit with "
+                "lattice=None for a density."
+            )
         mean, scale = self.location_and_scale(rows)
         slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
         residuals = (self.response.forward(y) - mean) / scale
@@ -144,8 +168,12 @@ class ConditionalDensity:
         ends = np.broadcast_to([(1 - coverage) / 2, (1 + coverage) / 2], (len(rows), 2))
         found = []
         for slices, part in self.blocks(rows):
-            low, high = slices.residuals(slices.quantiles(ends[part])).T
-            residuals = slices.residuals(y[part])
+            mean, scale = self.location_and_scale(rows[part])
+            low, high = (
+                (self.response.forward(end) - mean) / scale
+                for end in slices.quantiles(ends[part]).T
+            )
+            residuals = (self.response.forward(y[part]) - mean) / scale
             # An interval on one side of the location is stretched away from it as it is: no more
             # can be said there than that the row is inside or not.
             high = np.where(high > 0, high, np.maximum(residuals, _TINY))

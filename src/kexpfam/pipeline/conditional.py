@@ -54,6 +54,7 @@ from kexpfam.tuning.held_out import (
     residuals_of,
     scale_factor,
 )
+from kexpfam.tuning.support import found_bounds, found_step, spanned_lattice
 
 __all__ = [
     "MOST_ROWS",
@@ -113,6 +114,7 @@ class ConditionalFit(NamedTuple):
             "length_scale": dict(zip(names, scales, strict=True)),
             "penalty": self.penalty if density.has_tilt else float("inf"),
             "bounds": density.bounds,
+            "lattice": None if density.lattice is None else density.lattice.step,
         }
 
 
@@ -131,10 +133,14 @@ def fit_conditional(
     """Fit p(y | x) to rows; `walks` are how they are visited for location and tilt, if at all."""
     walk, other_walk = walks or (_walked, _walked)
     rows, unit = table.rows, float(table.rows.weights.mean())
-    covariance, response = choose_by_evidence(rows, settings.kernel, progress)
+    step = found_step(rows.y, settings.lattice)
+    covariance, response = choose_by_evidence(rows, settings.kernel, progress, bends=step is None)
+    # What rounding to a lattice adds, at least.
+    least_noise = 0.0 if step is None else (step / response.unit) ** 2 / 12
+    covariance = covariance.with_noise(least_noise)
     reference, sums = None, None
     if len(rows.y) <= EXACT_ROWS and settings.solution == "likelihood":
-        residuals = left_out_residuals(rows, covariance, response, settings.bounds)
+        residuals = left_out_residuals(rows, covariance, response)
     else:
         summation = LocationSummation(covariance, rows.inputs[:POINTS], response)
         sums = _total(walk(table.source, summation))
@@ -142,20 +148,26 @@ def fit_conditional(
         targets = response.forward(rows.y)
         noises = covariance.noise * unit / rows.weights
         left_out = reference.left_out(rows.inputs, targets, noises)
-        residuals = residuals_of(reference.location, left_out, targets, response, settings.bounds)
+        residuals = residuals_of(reference.location, left_out, targets)
     folds = []
     if len(rows.y) >= _FEWEST_ROWS_TO_TILT:
-        folds = held_out_folds(rows, covariance, response, settings.bounds, progress)
+        folds = held_out_folds(rows, covariance, response, least_noise, progress)
     if folds:
         factor = scale_factor(folds, response)
     else:
         factor = likeliest_factor(residuals.values, rows.weights)
+    bounds = settings.bounds
+    if bounds == "auto":
+        bounds = found_bounds(residuals, factor, response, table.low, table.high)
+    lattice = spanned_lattice(step, table.low, table.high, bounds)
     count = settings.n_components
     if count == "auto":
         count = _FUNCTIONS[settings.solution]
     points = rows.inputs[: 2 * count]
     functions = input_functions(covariance.kind, covariance.length_scale, points, count)
-    ground = Ground(table.standardizer, response, factor, functions, settings)
+    ground = Ground(
+        table.standardizer, response, factor, functions, settings.solution, bounds, lattice
+    )
 
     judged = judge(folds, ground, progress) if folds else None
     density = ground.density(residuals.location, ground.no_tilt)

@@ -164,8 +164,9 @@ def fit_family(
         unit_basis, settings.noise, base, covariance, sketch, draws, settings.criterion
     )
     folds = _folds(sketch, settings)
+    history: list[dict[str, Any]] = []
     if likeliest:
-        tuned, history = _likeliest(problem, settings, column_scale, progress), []
+        tuned = _likeliest(problem, settings, column_scale, progress)
         folds = None
     else:
         tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)

@@ -37,6 +37,7 @@ from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FlowDensity, ScoreField, TiltedDensity
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
+from kexpfam.model.lattice import Lattice
 from kexpfam.moments.conditional import ConditionalSums
 from kexpfam.moments.level_sums import LevelSums, LevelView
 from kexpfam.moments.levels import LevelMoments, LevelSummation
@@ -72,7 +73,7 @@ RECORDS: dict[str, type] = {
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
         *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
-        *(ConditionalSums, LocationSums, PointsLocation, TargetSums),
+        *(ConditionalSums, Lattice, LocationSums, PointsLocation, TargetSums),
         *(
             TiltedDensity,
             FlowDensity,

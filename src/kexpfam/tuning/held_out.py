@@ -31,6 +31,7 @@ from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import nothing_compared
+from kexpfam.model.lattice import Lattice, lattice_cells
 from kexpfam.model.slices import node_masses
 from kexpfam.moments.conditional import conditional_sums
 from kexpfam.progress import Progress
@@ -68,6 +69,8 @@ _STEPS, NOISE_SCALE = 25, 0.2
 # A path is left when so many penalties in a row gained no more than so many nats.
 _PATIENCE, _LEAST_GAIN = 2, 1e-3
 _COVERAGE = 0.9
+# A lattice with more points is fitted as if there were a density between them.
+_MOST_POINTS = 64
 
 
 @dataclass(frozen=True)
@@ -77,26 +80,27 @@ class ConditionalSettings:
     n_components: int | Literal["auto"]
     solution: Literal["likelihood", "closed_form"]
     kernel: Kind | Literal["auto"]
-    bounds: tuple[float, float]
+    bounds: tuple[float, float] | Literal["auto"]
+    lattice: float | Literal["auto"] | None
     gate: bool
-
-    @property
-    def bounded(self) -> bool:
-        """Whether there is a bound."""
-        return bool(np.isfinite(self.bounds).any())
 
 
 class Residuals(NamedTuple):
-    """A location and what it leaves of the rows that it was fitted to, each left out."""
+    """A location, and what it says of the rows that it was fitted to, each left out."""
 
     location: Location
-    values: Float[np.ndarray, " n"]
-    low: Float[np.ndarray, " n"]
-    high: Float[np.ndarray, " n"]
+    targets: Float[np.ndarray, " n"]
+    mean: Float[np.ndarray, " n"]
+    scale: Float[np.ndarray, " n"]
+
+    @property
+    def values(self) -> Float[np.ndarray, " n"]:
+        """Residuals in units of the scale."""
+        return (self.targets - self.mean) / self.scale
 
     def rescaled(self, factor: float) -> Residuals:
-        """In units of a scale that is larger by the factor."""
-        return Residuals(self.location, *(one / factor for one in self[1:]))
+        """With a scale that is larger by the factor."""
+        return self._replace(scale=factor * self.scale)
 
 
 class Ground(NamedTuple):
@@ -106,7 +110,9 @@ class Ground(NamedTuple):
     response: Response
     factor: float
     functions: InputFunctions
-    settings: ConditionalSettings
+    solution: str
+    bounds: tuple[float, float]
+    lattice: Lattice | None
 
     def density(
         self, location: Location, coefficients: Float[np.ndarray, "m k"]
@@ -119,7 +125,8 @@ class Ground(NamedTuple):
             self.factor,
             self.functions,
             coefficients,
-            self.settings.bounds,
+            self.bounds,
+            lattice=self.lattice,
         )
 
     @property
@@ -132,11 +139,18 @@ class Ground(NamedTuple):
     ) -> Iterator[Float[np.ndarray, "m k"]]:
         """Coefficients for one penalty after the other, from the strongest."""
         inputs, values = self.functions(rows.inputs), residuals.values
-        if self.settings.solution == "closed_form":
-            ends = (residuals.low, residuals.high) if self.settings.bounded else None
-            sums = conditional_sums(inputs, values, rows.weights, NOISE_SCALE, ends)
+        ends = self.response.residual_bounds(self.bounds, residuals.mean, residuals.scale)
+        if self.solution == "closed_form":
+            bounds = ends if np.isfinite(self.bounds).any() else None
+            sums = conditional_sums(inputs, values, rows.weights, NOISE_SCALE, bounds)
             return closed_form_path(sums, penalties)
-        nodes, log_masses = node_masses(residuals.low, residuals.high)
+        # The points of a fine lattice are as good as nodes.
+        if self.lattice is not None and self.lattice.n_points <= _MOST_POINTS:
+            nodes, log_masses = lattice_cells(
+                self.lattice, self.response, residuals.mean, residuals.scale
+            )
+        else:
+            nodes, log_masses = node_masses(*ends)
         problem = TiltProblem(
             inputs,
             residual_functions(values),
@@ -176,9 +190,7 @@ class Judged(NamedTuple):
         return nothing_compared()._replace(gain=gain, gain_error=error).wins
 
 
-def left_out_residuals(
-    rows: Pairs, covariance: Covariance, response: Response, bounds: tuple[float, float]
-) -> Residuals:
+def left_out_residuals(rows: Pairs, covariance: Covariance, response: Response) -> Residuals:
     """The location of rows, and their residuals, each predicted by the others."""
     targets, noises = response.forward(rows.y), covariance.noise * rows.relative
     if len(rows.y) <= EXACT_ROWS:
@@ -186,27 +198,22 @@ def left_out_residuals(
     else:
         points = rows.inputs[:POINTS]
         location, left_out = fit_points(covariance, points, rows.inputs, targets, noises)
-    return residuals_of(location, left_out, targets, response, bounds)
+    return residuals_of(location, left_out, targets)
 
 
 def residuals_of(
-    location: Location,
-    left_out: LeftOut,
-    targets: Float[np.ndarray, " n"],
-    response: Response,
-    bounds: tuple[float, float],
+    location: Location, left_out: LeftOut, targets: Float[np.ndarray, " n"]
 ) -> Residuals:
-    """Residuals of rows that were left out, in units of their own scale."""
+    """Residuals of rows that were left out."""
     scale = np.sqrt(left_out.variance + location.covariance.noise)
-    ends = response.residual_bounds(bounds, left_out.mean, scale)
-    return Residuals(location, (targets - left_out.mean) / scale, *ends)
+    return Residuals(location, targets, left_out.mean, scale)
 
 
 def held_out_folds(
     rows: Pairs,
     covariance: Covariance,
     response: Response,
-    bounds: tuple[float, float],
+    least_noise: float,
     progress: Progress,
 ) -> list[Fold]:
     """Every fold, or one where rows are many."""
@@ -216,8 +223,8 @@ def held_out_folds(
     for number in progress.track(held_out, "folds"):
         held = numbers == number
         others = rows.where(~held)
-        fitted = retuned(covariance, response, others)
-        left = left_out_residuals(others, fitted, response, bounds)
+        fitted = retuned(covariance, response, others).with_noise(least_noise)
+        left = left_out_residuals(others, fitted, response)
         folds.append(Fold(np.flatnonzero(held), others, rows.where(held), left))
     return folds
 
