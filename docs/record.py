@@ -21,7 +21,7 @@ from pathlib import Path
 from sklearn.datasets import load_wine
 
 HERE = Path(__file__).parent / "recordings"
-COMMANDS = ["fit", "score", "sample", "test", "report", "info", "demo", "reproduce"]
+COMMANDS = ["fit", "score", "predict", "sample", "test", "report", "info", "demo", "reproduce"]
 KEPT = ["alcohol", "malic_acid", "ash", "flavanoids", "color_intensity", "proline"]
 
 # One recording after the other; later ones find the files of earlier ones.
@@ -43,6 +43,10 @@ SESSIONS = {
     "family": [
         "kexpfam fit wine.csv -o family.kexpfam --estimator family --n-components 128 "
         "--columns alcohol,proline"
+    ],
+    "predict": [
+        "kexpfam fit wine.csv -o color.kexpfam --target color_intensity --bounds 0,",
+        "kexpfam predict color.kexpfam fresh.csv -o - --quiet | head -n 3",
     ],
     "reproduce": ["kexpfam reproduce --list"],
     **{f"help_{command}": [f"kexpfam {command} --help"] for command in COMMANDS},

@@ -42,10 +42,11 @@ def figures(name: str, seed: int) -> tuple[float, ...]:
     density = make_density(name)
     train = density.sample(1000, random_state=seed)
     test = density.sample(5000, random_state=1000 + seed)
-    model = KernelExponentialFamily(random_state=seed).fit(train)
+    model = KernelExponentialFamily(normalizer="importance", random_state=seed).fit(train)
     surface = model.loss_surface_
     row, column = np.unravel_index(np.argmin(surface.losses), surface.losses.shape)
     alone = KernelExponentialFamily(
+        normalizer="importance",
         random_state=seed,
         length_scale=model.length_scale_,
         noise_scale=float(surface.noise_scales[row]),

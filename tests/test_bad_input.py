@@ -102,7 +102,7 @@ def test_weights_that_make_no_sense(weights, message):
         ({"base": object()}, "lacks log_density, gradient, sample"),
         ({"noise": "pink"}, "noise must be 'auto'"),
         ({"noise": GaussianNoise(np.ones(5))}, "noise covariance must have shape"),
-        ({"normalizer": "exact"}, "normalizer must be 'importance', 'quadrature' or"),
+        ({"normalizer": "exact"}, "normalizer must be 'auto', 'importance', 'quadrature' or"),
         ({"tuning": "grid"}, "'adam', 'folds'"),
         ({"base": MixtureBase(n_components=61)}, "61 distinct rows.*there are 60"),
     ],

@@ -233,6 +233,71 @@ def test_draws_are_the_models(run, folder, family):
     assert len(rows) == 2
 
 
+# -- of a target --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def conditional(run):
+    """The density of b given a and the row's number."""
+    options = ["--columns", "a,i", "--target", "b", "--bounds", "-9,", "--kernel", "rbf"]
+    done = run("fit", "rows.csv", "-o", "b.kexpfam", "--n-components", "5", *options)
+    assert done.code == 0, done.err
+    assert "of b given 2 columns" in done.err
+    return "b.kexpfam"
+
+
+def test_predictions_are_the_models(run, folder, conditional):
+    done = run("predict", conditional, "rows.csv", "--interval", "0.8", "--quantiles", "0.5")
+    names, *lines = (line.split(",") for line in done.out.splitlines())
+    assert names == ["row", "mean", "deviation", "lower", "upper", "quantile_0.5"]
+    _, rows = read_table(folder / "rows.csv")
+    model = kexpfam.load(folder / conditional)
+    assert model.target_name_ == "b"
+    assert model.density_.bounds == (-9.0, np.inf)
+    del model.feature_names_in_
+    X, y = rows[:, [1, 0]], rows[:, 2]
+    expected = [
+        *(np.arange(1, 301), model.predict(X), model.predict_std(X)),
+        *model.predict_quantiles(X, [0.1, 0.9, 0.5]).T,
+    ]
+    np.testing.assert_allclose(np.array(lines, float), np.transpose(expected), rtol=1e-9)
+    done = run("score", conditional, "rows.csv", "--gradient", "--laplacian")
+    names, *lines = (line.split(",") for line in done.out.splitlines())
+    assert names == ["row", "log_density", "gradient_b", "laplacian"]
+    expected = [model.score_samples(X, y), model.gradient(X, y), model.laplacian(X, y)]
+    np.testing.assert_allclose(np.array(lines, float)[:, 1:], np.transpose(expected), rtol=1e-9)
+    done = run("sample", conditional, "--given", "rows.csv", "-n", "2", "--seed", "3")
+    names, *lines = (line.split(",") for line in done.out.splitlines())
+    assert names == ["row", "b"]
+    drawn = model.sample(X, 2, random_state=3)
+    np.testing.assert_allclose(np.array(lines, float)[:, 1], drawn.ravel(), rtol=1e-9)
+    described = json.loads(run("info", conditional, "--json").out)
+    assert described["fitted"]["target"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["predict", "family.kexpfam", "rows.csv"], "--target COLUMN"),
+        (["predict", "b.kexpfam", "rows.csv", "--quantiles", "50"], "between 0 and 1"),
+        (["predict", "b.kexpfam", "shifted.csv"], "no column 'i'"),
+        (["sample", "b.kexpfam"], "--given"),
+        (["sample", "family.kexpfam", "--given", "rows.csv"], "--given is for"),
+        (["score", "b.kexpfam", "rows.csv", "--surprise"], "--surprise"),
+        (["test", "b.kexpfam", "rows.csv"], "kexpfam predict"),
+        (["fit", "rows.csv", "-o", "no.kexpfam", "--target", "c"], "no column 'c'"),
+        (["fit", "rows.csv", "-o", "no.kexpfam", "--target", "b", "--levels", "3"], "diffusion"),
+        (["fit", "rows.csv", "-o", "no.kexpfam", "--target", "b", "--bounds", "3"], "two numbers"),
+        (["fit", "rows.csv", "-o", "no.kexpfam", "--target", "b", "--exclude", "b"], "among"),
+        (["fit", "rows.csv", "-o", "no.kexpfam", "--estimator", "conditional"], "--target"),
+    ],
+)
+def test_targets_that_cannot_be(run, family, conditional, arguments, complaint):
+    done = run(*arguments)
+    assert done.code in (1, 2)
+    assert complaint in done.err
+
+
 def test_a_verdict_in_numbers_words_and_an_exit_code(run, folder, family):
     done = run("test", family.path, "shifted.csv", "--json", "--fail-below", "0.01")
     record = json.loads(done.out)
@@ -385,6 +450,43 @@ def test_a_full_disk_behind_standard_output_is_named(folder, family, environment
     assert done.stderr == "Error: standard output: No space left on device.\n"
 
 
+# Interrupted as soon as something heavy is imported.
+INTERRUPTED_EARLY = """
+import importlib.abc, os, signal, sys
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "jax":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from kexpfam.cli import main
+main()
+"""
+
+
+def test_an_interruption_among_imports_ends_at_once(folder, environment):
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_EARLY, "fit", "rows.csv", "-o", "never.kexpfam"],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("closed", "code"), [("1", 1), ("2", 0)], ids=["standard output", "standard error"]
+)
+def test_streams_that_are_closed(closed, code, family, folder, environment):
+    command = f"exec {sys.executable} -m kexpfam info {family.path} {closed}>&-"
+    found = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert found.returncode == code
+    assert "Traceback" not in found.stderr
+    expected = "standard output is closed" if code else ""
+    assert expected in found.stderr
+    assert bool(found.stdout) == (code == 0)
+
+
 def test_an_interrupted_fit_is_taken_up_again(run, folder, environment):
     parts = [folder / f"part{number}.npy" for number in range(2)]
     for number, part in enumerate(parts):
@@ -444,7 +546,17 @@ def test_help_of_every_command_has_an_example(run):
     assert kexpfam.__version__ in run("--version").out
     for arguments in ([], ["--help"]):
         assert "Usage: kexpfam" in run(*arguments).out
-    for command in ("fit", "score", "sample", "test", "info", "report", "demo", "reproduce"):
+    for command in (
+        "fit",
+        "score",
+        "predict",
+        "sample",
+        "test",
+        "info",
+        "report",
+        "demo",
+        "reproduce",
+    ):
         assert f"kexpfam {command} " in run(command, "--help").out.partition("Example")[2]
 
 

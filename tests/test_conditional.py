@@ -223,8 +223,10 @@ def test_few_rows_give_the_base_density():
 def test_more_rows_than_the_exact_location_takes(monkeypatch, pairs):
     X, y = make_rows(400)
     exact = quick().fit(X, y)
-    monkeypatch.setattr("kexpfam.tuning.held_out._EXACT_ROWS", 200)
-    monkeypatch.setattr("kexpfam.tuning.held_out._POINTS", 150)
+    monkeypatch.setattr("kexpfam.tuning.held_out.EXACT_ROWS", 200)
+    monkeypatch.setattr("kexpfam.pipeline.conditional.EXACT_ROWS", 200)
+    monkeypatch.setattr("kexpfam.tuning.held_out.POINTS", 150)
+    monkeypatch.setattr("kexpfam.pipeline.conditional.POINTS", 150)
     monkeypatch.setattr("kexpfam.tuning.held_out._ONE_FOLD_ROWS", 300)
     fewer = quick().fit(X, y)
     assert len(fewer.density_.location.points) == 150
@@ -245,6 +247,10 @@ X, Y = make_rows(60)
         (X, Y, {"bounds": (3, 1)}, r"low < high.*Did you mean \(1, 3\)"),
         (X, Y, {"bounds": (np.inf, -np.inf)}, "low < high"),
         (X, Y, {"bounds": 3}, "pair"),
+        (X, np.rint(Y), {"lattice": 0.3}, "whole steps apart"),
+        (X, Y, {"lattice": -1}, "positive number"),
+        (X, Y, {"lattice": "atuo"}, "Did you mean 'auto'"),
+        (X, Y, {"lattice": 1, "solution": "closed_form"}, "likelihood"),
         (X, Y, {"bounds": (0, None)}, "values outside"),
         (X, Y, {"kernel": "matren"}, "matern"),
         (X, Y, {"solution": "mle"}, "closed_form"),
@@ -255,6 +261,16 @@ X, Y = make_rows(60)
 def test_bad_input_says_what_to_do(X, y, options, message):
     with pytest.raises(ValueError, match=message):
         quick(**options).fit(X, y)
+
+
+def test_bounds_are_found_where_rows_keep_to_them():
+    rows, y = make_rows(300, seed=3)
+    share = np.random.default_rng(0).uniform(size=300)
+    wide = quick(bounds="auto").fit(rows, 20 + y)
+    assert wide.bounds_ == (-np.inf, np.inf)
+    found = quick(bounds="auto").fit(rows, share)
+    assert found.bounds_ == (0.0, 1.0)
+    assert found.predict_quantiles(rows, [1e-6, 1 - 1e-6]).min() >= 0.0
 
 
 def test_errors_have_their_class():

@@ -171,8 +171,8 @@ def test_the_score_matching_loss_is_what_the_derivatives_say(ring):
 
 
 def test_quadrature_and_importance_sampling_agree(ring):
-    by_draws = quick().fit(ring)
-    by_rule = quick(normalizer="quadrature").fit(ring)
+    by_draws = quick(normalizer="importance").fit(ring)
+    by_rule = quick().fit(ring)
     difference = by_draws.log_normalizer_ - by_rule.log_normalizer_
     assert abs(difference) < 5 * by_draws.log_normalizer_error_
     assert by_draws.effective_sample_size_ > 1000

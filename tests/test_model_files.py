@@ -28,7 +28,8 @@ from kexpfam import (
     Tuning,
 )
 from kexpfam.datasets import make_density
-from kexpfam.store.file import FORMAT_VERSION, digest
+from kexpfam.store.file import FORMAT_VERSION
+from kexpfam.writing import digest, whole_file
 
 GIVEN = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0, "gate": False}
 
@@ -227,6 +228,27 @@ def density_of(model):
     return model["fields"]["state"]["fields"]["density"]["fields"]
 
 
+def test_what_is_no_plain_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (tmp_path / "pipe", tmp_path / "loop", os.devnull):
+        with pytest.raises(ModelFileError, match=r"not a plain file|leads to itself"):
+            kexpfam.load(path)
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(family, tmp_path):
+    left, others = tmp_path / ".model.abc.part.kexpfam", tmp_path / ".other.abc.part.kexpfam"
+    for one in (left, others):
+        one.write_bytes(b"half a model")
+    family.save(tmp_path / "model.kexpfam")
+    assert sorted(os.listdir(tmp_path)) == [others.name, "model.kexpfam"]
+    with whole_file(tmp_path / "model.kexpfam") as part:
+        part.write_bytes(b"another one")
+        # Someone is still writing that.
+        family.save(tmp_path / "model.kexpfam")
+        assert part.exists()
+
+
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         kexpfam.load(tmp_path / "absent")
@@ -323,6 +345,18 @@ def nested_deeply(model, arrays, notes):
     return "[" * 100_000 + "]" * 100_000
 
 
+def nested_within_reach(model, arrays, notes):
+    for _ in range(900):
+        model = [model]
+    return model
+
+
+def numbers_that_are_none(model, arrays, notes):
+    for array in arrays.values():
+        if array.dtype.kind == "f" and array.ndim == 1 and len(array) > 3:
+            array[0] = np.nan
+
+
 def not_json(model, arrays, notes):
     return '{"record": NaN}'
 
@@ -347,6 +381,8 @@ def something_else(model, arrays, notes):
         (words_for_numbers, "log_normalizer does not fit TiltedDensity: 'zero'"),
         (an_array_that_is_not_there, "nowhere"),
         (nested_deeply, "nested too deeply"),
+        (nested_within_reach, "nested too deeply"),
+        (numbers_that_are_none, "holds numbers that are not finite"),
         (not_json, "NaN is not JSON"),
         (something_else, "not that of an estimator"),
     ],

@@ -17,15 +17,24 @@ from scipy import stats
 from sklearn.neighbors import KernelDensity
 
 import kexpfam.plotting
-from kexpfam import KernelDiffusion, KernelExponentialFamily, Tuning
+from kexpfam import (
+    ConditionalKernelExponentialFamily,
+    KernelDiffusion,
+    KernelExponentialFamily,
+    Tuning,
+)
 from kexpfam.datasets import make_density
 from kexpfam.plotting import (
     plot_calibration,
+    plot_conditional,
+    plot_conditional_curves,
     plot_corner,
+    plot_coverage,
     plot_density,
     plot_log_density_quantiles,
     plot_loss_surface,
     plot_noise_levels,
+    plot_pit,
     plot_score_field,
     plot_tuning_history,
 )
@@ -590,3 +599,92 @@ def test_rows_of_density_zero_are_counted():
 def test_a_coverage_is_a_probability():
     with pytest.raises(ValueError, match=r"got 95\.0"):
         plot_calibration(Normal(), np.eye(2), coverage=95.0)
+
+
+# -- of a target --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame(generator.uniform(-1, 1, (150, 2)), columns=COLUMNS)
+    noise = 0.3 * generator.standard_normal(150)
+    return X, pd.Series(2 * X["width"].to_numpy() + noise, name="price")
+
+
+@pytest.fixture(scope="module")
+def conditional(pairs):
+    settings = {"n_components": 5, "kernel": "rbf", "random_state": 0}
+    return ConditionalKernelExponentialFamily(**settings).fit(*pairs)
+
+
+def test_regions_of_a_target_hold_their_mass(conditional, pairs):
+    ax = plot_conditional(conditional, *pairs, feature="width", at=[0.5, 0.0], masses=[0.9])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "price")
+    (region,) = (one for one in ax.collections if hasattr(one, "levels"))
+    outline = np.concatenate([path.vertices for path in region.get_paths()])
+    column = outline[np.abs(outline[:, 0]) < 0.02, 1]
+    row = pd.DataFrame([[0.5, 0.0]], columns=COLUMNS)
+    expected = conditional.predict_interval(row, 0.9, kind="highest_density")[0, 0]
+    # A grid of 300 heights over a window of about six.
+    np.testing.assert_allclose([column.min(), column.max()], expected, atol=0.06)
+
+
+def test_curves_are_densities_at_their_rows(conditional, pairs):
+    X, y = (one[:3] for one in pairs)
+    ax = plot_conditional_curves(conditional, X, y, labels=list("abc"))
+    assert [label.get_text() for label in ax.get_yticklabels()] == list("abc")
+    curves = [line for line in ax.lines if len(line.get_xdata()) > 2]
+    for number, curve in enumerate(curves):
+        heights, values = curve.get_data()
+        row = X.iloc[np.full(len(heights), number)]
+        density = np.exp(conditional.score_samples(row, heights))
+        np.testing.assert_allclose(values - ax.get_yticks()[number], density, atol=1e-9)
+
+
+def test_a_lattice_is_drawn_in_cells(pairs):
+    X, y = pairs
+    settings = {"n_components": 5, "kernel": "rbf", "random_state": 0, "lattice": 1}
+    model = ConditionalKernelExponentialFamily(**settings).fit(X, np.rint(2 * y))
+    ax = plot_conditional(model, X, feature=1)
+    (cells,) = (one for one in ax.collections if hasattr(one, "get_coordinates"))
+    assert 0.9 < cells.get_array().reshape(-1, 120).sum(axis=0).min() <= 1 + 1e-9
+    assert plot_conditional_curves(model, X[:2]).has_data()
+
+
+class Uniform:
+    """A model whose cdf is given."""
+
+    def cdf(self, X, y):
+        return y
+
+
+def test_levels_of_a_right_model_are_flat_and_of_a_narrow_one_are_not():
+    levels = np.random.default_rng(0).uniform(size=1000)
+    narrow = np.where(levels < 0.5, levels / 2, 1 - (1 - levels) / 2)
+    for drawn, inside in ((levels, True), (narrow, False)):
+        ax = plot_pit(Uniform(), None, drawn)
+        heights = np.unique(ax.patches[1].get_xy()[:, 1])
+        heights = heights[heights > 0]
+        band = ax.patches[0].get_bbox().intervaly
+        assert ((heights >= band.min()) & (heights <= band.max())).all() == inside
+        ax = plot_coverage(Uniform(), None, drawn)
+        nominal, shares = ax.lines[1].get_data()
+        least, largest = _band(ax, nominal)
+        assert ((shares >= least) & (shares <= largest)).all() == inside
+        assert shares[49] == pytest.approx(np.mean(np.abs(2 * drawn - 1) <= nominal[49]))
+
+
+def _band(ax, nominal):
+    vertices = ax.collections[0].get_paths()[0].vertices
+    values = [vertices[np.isclose(vertices[:, 0], x), 1] for x in nominal]
+    return np.array([one.min() for one in values]), np.array([one.max() for one in values])
+
+
+def test_what_a_target_cannot_be_drawn_of(conditional, pairs):
+    with pytest.raises(ValueError, match="feature must be one of length, width"):
+        plot_conditional(conditional, pairs[0], feature="height")
+    with pytest.raises(ValueError, match="below 2"):
+        plot_conditional(conditional, pairs[0], feature=2)
+    with pytest.raises(ValueError, match="masses"):
+        plot_conditional(conditional, pairs[0], masses=[90.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 
 import dask.array as da
@@ -15,6 +16,8 @@ import pyarrow.dataset
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from kexpfam import KernelDiffusion, KernelExponentialFamily
 from kexpfam.data.files import FileRows
@@ -22,6 +25,7 @@ from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
 from kexpfam.datasets import make_density, make_thin_table
 from kexpfam.moments import Checkpoint
+from kexpfam.writing import digest
 
 SETTINGS = {"n_components": 32, "random_state": 0, "tuning": "folds", "base": "gaussian"}
 
@@ -174,6 +178,9 @@ def test_a_diffusions_sums_grow_and_shrink():
     np.testing.assert_allclose(model.density_.field.coefficients, before, rtol=1e-5)
     for number, part in sums.parts.items():
         np.testing.assert_allclose(model.fitted_.sums.parts[number].gram, part.gram, atol=1e-9)
+    with pytest.raises(ValueError, match="were these among them"):
+        model.forget(more + 3.0)
+    np.testing.assert_allclose(model.density_.field.coefficients, before, rtol=1e-5)
 
 
 def test_diffusions_fed_apart_are_merged():
@@ -222,11 +229,12 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(rows, tmp_path, monkeypatc
     settings = {**SETTINGS, "random_state": None}
     with pytest.raises(CutOffError):
         KernelExponentialFamily(**settings).fit(files, checkpoint=path)
-    seed = Checkpoint(path).entropy([])
+    with safe_open(path, framework="numpy") as file:
+        seed = json.loads(file.metadata()["entropy"])
     resumed = KernelExponentialFamily(**settings).fit(files, checkpoint=path)
     assert len(calls) == 6  # six chunks, none of them twice
     assert not path.exists()
-    fixed = "kexpfam.estimators.kernel_exponential_family.entropy"
+    fixed = "kexpfam.estimators.checkpointing.entropy"
     monkeypatch.setattr(fixed, lambda _: list(seed))
     whole = KernelExponentialFamily(**settings).fit(files)
     np.testing.assert_array_equal(resumed.coefficients_, whole.coefficients_)
@@ -262,19 +270,112 @@ def _small_chunks(original):
     return init
 
 
-def test_foreign_and_damaged_checkpoints_are_refused(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-    monkeypatch.setattr(Checkpoint, "remove", lambda self: None)
-    path = tmp_path / "fit.checkpoint"
-    KernelExponentialFamily(**SETTINGS).fit(rows, checkpoint=path)
-    with pytest.raises(ValueError, match="checkpoint of another fit"):
-        KernelExponentialFamily(**SETTINGS).fit(rows + 1.0, checkpoint=path)
-    content = path.read_bytes()
-    for damaged in (content[:-100], content[:50], b"", content[:-8] + b"\x01" * 8):
-        path.write_bytes(damaged)
+def left_behind(model, path, monkeypatch, X):
+    """The checkpoint of a fit that was cut off when it had written one."""
+
+    def save_and_stop(self, *arguments):
+        original(self, *arguments)
+        raise CutOffError
+
+    original = Checkpoint.save
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "due", lambda self: True)
+        patch.setattr(Checkpoint, "save", save_and_stop)
+        with pytest.raises(CutOffError):
+            model.fit(X, checkpoint=path)
+    return path.read_bytes()
+
+
+def with_note(content, path, name, value):
+    """The same file with another note, under a digest that is right."""
+    path.write_bytes(content)
+    with safe_open(path, framework="numpy") as file:
+        notes = {**file.metadata(), name: value}
+        arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    notes = {key: note for key, note in notes.items() if note is not None}
+    notes["digest"] = digest(notes, arrays)
+    return save(arrays, notes)
+
+
+def test_foreign_checkpoints_are_refused_and_kept(rows, tmp_path, monkeypatch):
+    path, model = tmp_path / "fit.checkpoint", KernelExponentialFamily(**SETTINGS)
+    content = left_behind(model, path, monkeypatch, rows)
+    foreign = [
+        (KernelExponentialFamily(**SETTINGS), rows + 1.0),
+        (KernelExponentialFamily(**{**SETTINGS, "random_state": 1}), rows),
+        (KernelExponentialFamily(**{**SETTINGS, "n_components": 17}), rows),
+        (KernelDiffusion(random_state=0), rows),
+    ]
+    for other, X in foreign:
+        with pytest.raises(ValueError, match="checkpoint of another fit"):
+            other.fit(X, checkpoint=path)
+        assert path.read_bytes() == content
+
+
+def test_damaged_checkpoints_are_refused(rows, tmp_path, monkeypatch):
+    path, model = tmp_path / "fit.checkpoint", KernelExponentialFamily(**SETTINGS)
+    content = left_behind(model, path, monkeypatch, rows)
+    flipped = content.replace(b'"seen":"1"', b'"seen":"3"')
+    assert flipped != content
+    damaged = [content[:-100], content[:50], b"", content[:-8] + b"\x01" * 8, flipped]
+    damaged += [
+        with_note(content, path, name, value)
+        for name, value in [("seen", None), ("seen", "x"), ("entropy", "[1"), ("trace", "7")]
+    ]
+    for one in damaged:
+        path.write_bytes(one)
         with pytest.raises(ValueError, match="damaged"):
-            KernelExponentialFamily(**SETTINGS).fit(rows, checkpoint=path)
-    assert not list(tmp_path.glob("*.part"))
+            model.fit(rows, checkpoint=path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match="not a plain file"):
+        model.fit(rows, checkpoint=path)
+    assert [left.name for left in tmp_path.iterdir()] == ["fit.checkpoint"]
+
+
+def test_a_checkpoint_belongs_to_one_fit_at_a_time(rows, tmp_path, monkeypatch):
+    path = tmp_path / "fit.checkpoint"
+    second = KernelExponentialFamily(**SETTINGS)
+
+    def fit_again(self, *arguments):
+        with pytest.raises(ValueError, match="Another fit is using the checkpoint"):
+            second.fit(rows, checkpoint=path)
+
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(Checkpoint, "save", fit_again)
+    KernelExponentialFamily(**SETTINGS).fit(rows, checkpoint=path)
+    assert not list(tmp_path.iterdir())
+
+
+# -- rows that change ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda rows: np.vstack([rows, rows]), "there were 3,000 at first and 6,000 later"),
+        (lambda rows: rows[:-5], "3,000 at first and 2,995 later"),
+        (lambda rows: 1.5 * rows, "some of their values are not what they were"),
+        (lambda rows: rows[:, ::-1], "some of their values are not what they were"),
+    ],
+)
+@pytest.mark.parametrize("number", [1, 2])
+def test_rows_that_change_between_passes_are_noticed(
+    rows, tmp_path, monkeypatch, number, change, match
+):
+    path = tmp_path / "rows.npy"
+    np.save(path, rows)
+    original, passes = FileRows.total, []
+
+    def total(self, *arguments):
+        if len(passes) == number:
+            np.save(path, np.ascontiguousarray(change(rows)))
+        passes.append(1)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(FileRows, "total", total)
+    with pytest.raises(ValueError, match=match):
+        KernelExponentialFamily(**SETTINGS).fit(path)
 
 
 # -- what cannot be used ------------------------------------------------------------------------

@@ -44,6 +44,7 @@ def _fitted(rows: np.ndarray, penalty: float, seed: int, **settings: Any) -> Any
         base="gaussian",
         penalty=penalty,
         length_scale=1.0,
+        normalizer="importance",
         gate=False,
         random_state=seed,
         **settings,

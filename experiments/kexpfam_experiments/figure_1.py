@@ -65,6 +65,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
         noise="gaussian",
         noise_scale=NOISES[noise],
         penalty=PENALTY,
+        normalizer="importance",
         gate=False,
         random_state=seed,
     )

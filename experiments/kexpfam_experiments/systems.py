@@ -43,7 +43,7 @@ def fit_system(
 
     An unreliable normalizer is not worth a warning here.
     """
-    options = {"gate": False, **SYSTEMS[name], **settings}
+    options = {"gate": False, "normalizer": "importance", **SYSTEMS[name], **settings}
     model = KernelExponentialFamily(random_state=seed, **options)
     start = time.perf_counter()
     with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from kexpfam.version import __version__
 
 # Names are imported when they are first asked for: the command line's help need not wait for JAX.
 _HOMES = {
-    "base": ("GaussianBase", "MixtureBase", "UniformBase"),
+    "base": ("BoxBase", "GaussianBase", "MixtureBase", "UniformBase"),
     "estimators": (
         "ConditionalKernelExponentialFamily",
         "KernelDiffusion",
@@ -81,6 +81,9 @@ def __dir__() -> list[str]:
 
 # The same names once more, for type checkers and editors.
 if TYPE_CHECKING:
+    from kexpfam.base import (
+        BoxBase as BoxBase,
+    )
     from kexpfam.base import (
         GaussianBase as GaussianBase,
     )

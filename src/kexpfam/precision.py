@@ -18,6 +18,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from kexpfam.threads import note_compiled_work
+
 __all__ = ["compiled", "keep_compilations"]
 
 
@@ -48,6 +50,7 @@ def compiled(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        note_compiled_work()
         with jax.enable_x64(True):
             result = jitted(*args, **kwargs)
             return result if on_device else jax.tree.map(np.asarray, result)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Int
+from typing import Any
 
-__all__ = ["half_places"]
+import numpy as np
+from jaxtyping import Float, Int
+
+__all__ = ["form_coefficients", "half_places", "upper_half"]
 
 
 def half_places(count: int) -> Int[np.ndarray, "d d"]:
@@ -14,3 +16,15 @@ def half_places(count: int) -> Int[np.ndarray, "d d"]:
     one, other = np.triu_indices(count)
     places[one, other] = places[other, one] = np.arange(len(one))
     return places
+
+
+def upper_half(matrices: Float[Any, "k d d"]) -> Float[Any, "k p"]:
+    """The upper half of symmetric matrices, read line by line."""
+    one, other = np.triu_indices(matrices.shape[1])
+    return matrices[:, one, other]
+
+
+def form_coefficients(halves: Float[Any, "k p"], n_columns: int) -> Float[Any, "k p"]:
+    """Coefficients of the products x_i x_j, i ≤ j, in xᵀPx: x_j x_i stands there too."""
+    one, other = np.triu_indices(n_columns)
+    return halves * np.where(one == other, 1.0, 2.0).astype(halves.dtype)

@@ -1,15 +1,20 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and whose damage is found."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
+import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["whole_file"]
+import numpy as np
+
+__all__ = ["digest", "whole_file"]
 
 
 @contextlib.contextmanager
@@ -35,10 +40,11 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileNotFoundError(
             errno.ENOENT, "There is no such folder to write to", str(target.parent)
         )
+    _remove_stale(target)
     handle, name = tempfile.mkstemp(f".part{target.suffix}", f".{target.stem}.", target.parent)
-    os.close(handle)
     part = Path(name)
     try:
+        _lock(handle)
         part.chmod(_usual_mode(target))
         yield part
         with part.open("rb") as written:
@@ -47,6 +53,32 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+    finally:
+        os.close(handle)
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove what processes that were killed have left beside a file."""
+    for part in target.parent.glob(
+        f".{glob.escape(target.stem)}.*.part{glob.escape(target.suffix)}"
+    ):
+        with contextlib.suppress(OSError), part.open("rb") as left:
+            # Whoever still writes holds a lock, which ends with its process.
+            if _lock(left.fileno()):
+                part.unlink(missing_ok=True)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file; whether nobody else has it, as far as the system knows."""
+    try:
+        import fcntl
+    except ImportError:  # Only POSIX systems have such locks.
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _usual_mode(target: Path) -> int:
@@ -56,3 +88,15 @@ def _usual_mode(target: Path) -> int:
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
+
+
+def digest(notes: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
+    """Of everything in a file but the digest itself."""
+    hashed = hashlib.sha256()
+    for name in sorted(set(notes) - {"digest"}):
+        hashed.update(json.dumps([name, notes[name]]).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        hashed.update(json.dumps([name, array.dtype.name, array.shape]).encode())
+        hashed.update(array.tobytes())
+    return hashed.hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -13,7 +15,9 @@ from kexpfam.base.covariance import Covariance, evidence, to_logs
 from kexpfam.base.location import fit_exact, fit_points
 from kexpfam.data.response import bent_responses, straight_response
 from kexpfam.features.residual import REACH, residual_functions
-from kexpfam.model.slices import node_masses, normalized_slices
+from kexpfam.model.lattice import Lattice, lattice_cells, lattice_slices
+from kexpfam.model.slices import N_FINE_NODES, N_NODES, node_masses, normalized_slices
+from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.conditional import conditional_sums
 from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
 
@@ -118,10 +122,10 @@ def test_maps_of_the_target_invert_and_have_the_slope_that_they_say(generator):
     )
 
 
-def slices_at(slopes, bounds=(-np.inf, np.inf)):
+def slices_at(slopes, bounds=(-np.inf, np.inf), n_nodes=N_NODES):
     response = straight_response(np.array([-1.0, 1.0]), np.ones(2))
     mean, scale = np.array([0.3]), np.array([0.7])
-    return normalized_slices(response, mean, scale, slopes[None], bounds)
+    return normalized_slices(response, mean, scale, slopes[None], bounds, n_nodes)
 
 
 @pytest.mark.parametrize("bounds", [(-np.inf, np.inf), (0.0, np.inf), (-0.2, 0.9), (7.0, 9.0)])
@@ -144,6 +148,26 @@ def test_quadrature_against_scipy(bounds, generator):
     # Cubics through nodes a tenth apart, for bumps half wide with factors of two in the exponent.
     assert slices.cdf(np.array([[middle]]))[0, 0] == pytest.approx(mass, abs=2e-4)
     assert slices.errors[0] < 1e-6
+
+
+def test_a_tilt_that_narrows_much_has_the_right_quantiles():
+    """A bump so high that the density is a peak about a twentieth of the bell's width."""
+    slopes = np.zeros(residual_functions(np.zeros(1)).shape[1])
+    slopes[10] = 120.0
+    slices = slices_at(slopes, n_nodes=N_FINE_NODES)
+    top = slices.quantiles(np.array([[0.5]]))[0, 0]
+    grid = np.linspace(top - 1.0, top + 1.0, 10_001)
+    mean, scale, rows = (
+        np.repeat(one, len(grid), 0) for one in (slices.mean, slices.scale, slopes[None])
+    )
+    many = normalized_slices(slices.response, mean, scale, rows, (-np.inf, np.inf))
+    values = np.exp(many.log_density(grid))
+    sums = np.append(0.0, np.cumsum((values[1:] + values[:-1]) / 2) * (grid[1] - grid[0]))
+    width = np.subtract(*slices.quantiles(np.array([[0.95, 0.05]]))[0])
+    expected = np.subtract(*np.interp([0.95, 0.05], sums, grid))
+    assert expected < 0.3
+    # Straight lines in cells that are half as wide as the peak's standard deviation.
+    assert width == pytest.approx(expected, rel=1e-3)
 
 
 def test_cdf_and_quantiles_invert_each_other(generator):
@@ -237,6 +261,20 @@ def test_closed_form_against_brute_force(generator):
     np.testing.assert_allclose(quadratic, quadratic.T)
 
 
+@pytest.mark.parametrize("bounds", [(-0.7, np.inf), (-1.0, 1.5)])
+def test_closed_form_finds_a_density_between_bounds(bounds, generator):
+    """The integral of H β + h over the density exp(β·b) q between bounds vanishes."""
+    coefficients = 0.5 * generator.standard_normal(residual_functions(np.zeros(1)).shape[1])
+    nodes = np.linspace(bounds[0], min(bounds[1], 9.0), 200_001)
+    logs = bell_log_density(nodes) + residual_functions(nodes) @ coefficients
+    masses = np.exp(logs - logs.max())
+    ends = tuple(np.full(len(nodes), end) for end in bounds)
+    sums = conditional_sums(np.ones((len(nodes), 1)), nodes, masses / masses.sum(), 0.2, ends)
+    quadratic, linear = sums.system()
+    # Sums with a step of 1e-5 over functions of size one, with a kink at ±8 far in the tail.
+    np.testing.assert_allclose(quadratic @ coefficients, -linear, atol=2e-4)
+
+
 def test_sums_of_parts_are_sums_of_all(generator):
     residuals, problem = make_problem(generator)
     parts = [
@@ -244,7 +282,7 @@ def test_sums_of_parts_are_sums_of_all(generator):
         for part in (slice(0, 15), slice(15, None))
     ]
     everything = conditional_sums(problem.inputs, residuals, problem.weights, 0.2)
-    for one, other in zip(parts[0].added(parts[1]), everything, strict=True):
+    for one, other in zip(add_moments(*parts), everything, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
@@ -284,3 +322,73 @@ def test_two_branches_are_known_to_a_tenth_of_a_nat(generator):
     assert intervals.shape == (1, 2, 2)
     (below, above) = intervals[0]
     assert below[0] < -1.625 < below[1] < above[0] < 1.625 < above[1]
+
+
+def test_probabilities_of_lattice_points_against_integrals(generator):
+    lattice = Lattice(-2.0, 0.5, 12)
+    response = straight_response(np.array([-1.0, 1.0]), np.ones(2))
+    mean, scale = np.array([0.3, -4.0]), np.array([0.7, 0.4])
+    slopes = generator.standard_normal((2, residual_functions(np.zeros(1)).shape[1]))
+    slices = lattice_slices(lattice, response, mean, scale, slopes)
+    for row in range(2):
+        edges = np.concatenate([[-np.inf], lattice.points[:-1] + 0.25, [np.inf]])
+        masses = [
+            integrate.quad(
+                lambda r: float(np.exp(bell_log_density(np.array([r]))[0])),
+                *np.clip((np.array(ends) - mean[row]) / scale[row], -30.0, 30.0),
+                limit=200,
+            )[0]
+            for ends in itertools.pairwise(edges)
+        ]
+        residuals = (lattice.points - mean[row]) / scale[row]
+        weights = np.array(masses) * np.exp(residual_functions(residuals) @ slopes[row])
+        np.testing.assert_allclose(np.exp(slices.logs[row]), weights / weights.sum(), rtol=1e-6)
+    shares, points = np.exp(slices.logs), lattice.points
+    sums = np.cumsum(shares, axis=1)
+    np.testing.assert_allclose(slices.cdf(np.full((2, 1), 0.7))[:, 0], sums[:, 5])
+    levels = np.tile([0.01, 0.3, 0.99], (2, 1))
+    expected = [points[np.searchsorted(sums[row], levels[row])] for row in range(2)]
+    np.testing.assert_array_equal(slices.quantiles(levels), expected)
+    found = slices.mean_and_deviation()
+    np.testing.assert_allclose(found[0], shares @ points)
+    np.testing.assert_allclose(found[1] ** 2, shares @ points**2 - (shares @ points) ** 2)
+    assert slices.log_density(np.array([0.25, 0.5]))[0] == -np.inf
+
+
+def test_the_likelihood_of_a_lattice_has_its_derivative(generator):
+    mean, scale = generator.standard_normal(15), np.full(15, 0.8)
+    response = straight_response(np.array([-1.0, 1.0]), np.ones(2))
+    nodes, log_masses = lattice_cells(Lattice(-3.0, 1.0, 7), response, mean, scale)
+    inputs = np.column_stack([np.ones(15), generator.standard_normal(15)])
+    shown = residual_functions((np.rint(mean) - mean) / scale)
+    problem = TiltProblem(inputs, shown, residual_functions(nodes), log_masses, np.full(15, 1 / 15))
+    coefficients = 0.3 * generator.standard_normal((2, shown.shape[1]))
+    _, derivative = problem.loss(coefficients)
+    differences = approx_fprime(
+        coefficients.ravel(), lambda flat: problem.loss(flat.reshape(2, -1))[0], 1e-7
+    )
+    np.testing.assert_allclose(derivative.ravel(), differences, atol=1e-6)
+    assert problem.loss(coefficients)[0] == pytest.approx(
+        -problem.weights @ problem.gains(coefficients)
+    )
+
+
+def test_counts_are_known_to_a_twentieth_of_a_nat(generator):
+    def counts(n_rows):
+        X = generator.uniform(-2, 2, (n_rows, 1))
+        rates = np.exp(0.5 + X[:, 0])
+        return X, generator.poisson(rates).astype(float), rates
+
+    X, y, _ = counts(500)
+    model = ConditionalKernelExponentialFamily(
+        lattice="auto", bounds="auto", n_components=20, kernel="rbf", random_state=0
+    ).fit(X, y)
+    assert model.bounds_ == (0.0, np.inf)
+    new, drawn, rates = counts(2000)
+    assert stats.poisson(rates).logpmf(drawn).mean() - model.score(new, drawn) < 0.05
+    low, high = model.predict_interval(new).T
+    assert np.mean((low <= drawn) & (drawn <= high)) > 0.89
+    with pytest.raises(ValueError, match="no derivatives"):
+        model.gradient(new, drawn)
+    assert model.score_samples(new[:1], np.array([0.5]))[0] == -np.inf
+    assert set(np.unique(model.sample(new[:50], 3, random_state=0))) <= set(range(60))

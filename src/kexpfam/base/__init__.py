@@ -1,6 +1,8 @@
 """Stage 2: the base density q0, which fixes the tails of the model."""
 
 from kexpfam.base.averaged import AveragedMixtureBase
+from kexpfam.base.box_fits import AutomaticBase, BoxBase
+from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.defensive import BaseDraws, draw_defensively
 from kexpfam.base.density import BaseDensity, BaseFamily, fit_base
 from kexpfam.base.gaussian import GaussianBase
@@ -13,15 +15,20 @@ BASES: dict[str, BaseFamily] = {
     "gaussian": GaussianBase(),
     "mixture": MixtureBase(),
     "averaged_mixture": AveragedMixtureBase(),
+    "boxes": BoxBase(),
+    "auto": AutomaticBase(),
 }
 
 __all__ = [
     "BASES",
+    "AutomaticBase",
     "AveragedMixtureBase",
     "BaseDensity",
     "BaseDraws",
     "BaseFamily",
+    "BoxBase",
     "BoxDensity",
+    "BoxMixtureDensity",
     "GaussianBase",
     "GaussianMixtureDensity",
     "MixtureBase",

@@ -39,13 +39,22 @@ class ColumnMixtures(NamedTuple):
 
     def log_density(self, places: Float[np.ndarray, "n d q"]) -> Float[np.ndarray, "n d q"]:
         """At several places of each column; −∞ where the density is no number any more."""
-        density = np.zeros(places.shape)
         log_heights = self.log_weights - np.log(self.deviations) - np.log(2 * np.pi) / 2
-        for part in range(self.means.shape[2]):
-            units = (places - self.means[:, :, part, None]) / self.deviations[:, :, part, None]
-            density += np.exp(log_heights[:, :, part, None] - units**2 / 2)
+        n_parts = self.means.shape[2]
+        flat = [part.reshape(-1, n_parts) for part in (log_heights, self.means, self.deviations)]
+        alive = (self.log_weights.reshape(-1, n_parts) > -_NEGLIGIBLE).sum(axis=1)
+        # Those with most components first: what is left of them is always at the beginning.
+        order = np.argsort(-alive)
+        heights, means, deviations = (part[order] for part in flat)
+        wanted = places.reshape(len(order), -1)[order]
+        density = np.zeros(wanted.shape)
+        for part, count in enumerate((alive[:, None] > np.arange(n_parts)).sum(axis=0)):
+            units = (wanted[:count] - means[:count, part, None]) / deviations[:count, part, None]
+            density[:count] += np.exp(heights[:count, part, None] - units**2 / 2)
+        found = np.empty(density.shape)
         with np.errstate(divide="ignore"):
-            return np.log(density)
+            found[order] = np.log(density)
+        return found.reshape(places.shape)
 
     def own_log_density(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """At one value of each column, however far out."""

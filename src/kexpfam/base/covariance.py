@@ -64,6 +64,10 @@ class Covariance(NamedTuple):
         """g at all pairs: the smooth part alone, with unit variance."""
         return _values(self.kind, _squares(one, other, self.length_scale))
 
+    def with_noise(self, least: float) -> Covariance:
+        """With at least so much noise."""
+        return self._replace(noise=max(self.noise, least))
+
     def prior_variance(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """k(x, x)."""
         return self.smooth + 1.0 + self.plane * (rows**2).mean(axis=1)

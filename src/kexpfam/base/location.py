@@ -8,6 +8,12 @@ B = Σ k(P, x_i) k(x_i, P) / noise_i and c = Σ k(P, x_i) y_i / noise_i are all 
 
     α = (k(P, P) + B)⁻¹ c          RRᵀ = k(P, P)⁻¹ − (k(P, P) + B)⁻¹.
 
+The noise of a row is σ² u / w_i with its weight w_i and a unit u of weight, so that the sums are
+kept without it, as Σ w_i k(P, x_i) k(x_i, P): they add up over blocks, streams and machines, and
+rows can be taken out again. They are solved in coordinates where k(P, P) is the identity and B is
+diagonal. With Σ w_i y_i² they are one matrix Σ w_i (k(P, x_i), y_i)(k(P, x_i), y_i)ᵀ, which has no
+negative eigenvalue unless rows were taken out that were never in it.
+
 Residuals that the rest of the model is fitted to must be out of sample. Leaving one row out is
 closed form in both cases (Rasmussen and Williams 2006, section 5.4.2):
 
@@ -23,26 +29,43 @@ points cannot see.
 | α       | coefficients | (p,)                                              |
 | R       | root         | (p, r)                                            |
 | noise_i | noises       | (n,), of every row                                |
+| B σ² u  | products     | (p, p), its upper half                            |
+| c σ² u  | pulls        | (p,)                                              |
+|         | whitening    | (p, p): Wᵀk(P, P)W = I, WᵀBW = diag(told)         |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cholesky, eigh, lapack, solve_triangular
+from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
+from scipy.linalg.blas import dsyrk
 
 from kexpfam.base.covariance import Covariance
+from kexpfam.exceptions import SingularSystemError
 
-__all__ = ["LeftOut", "Location", "fit_exact", "fit_points"]
+__all__ = [
+    "LeftOut",
+    "Location",
+    "LocationSums",
+    "PointsLocation",
+    "add_to_location",
+    "fit_exact",
+    "fit_points",
+    "refuse_impossible",
+    "solve_points",
+]
 
 # Added to the unit scale of k(P, P), so that its Cholesky factor exists.
 _JITTER = 1e-8
 # Directions that the rows have told less about than this share of the prior are left out of R. What
 # they explain at a row is of the order of the noise times the square of it, divided by the rows.
 _LEAST_TOLD = 0.1
+# Sums with an eigenvalue below this share of the largest are no sums of rows: rounding is smaller.
+_NEGATIVE = -1e-11
 # Rows at a time: few enough that a block of kernel values stays in the processor's cache.
 _BLOCK = 256
 
@@ -91,6 +114,103 @@ def fit_exact(
     return Location(covariance, rows, coefficients, root), left_out
 
 
+class LocationSums(NamedTuple):
+    """Sums over rows from which a location with points is solved."""
+
+    products: Float[Any, "p p"]
+    pulls: Float[Any, " p"]
+    squares: Float[Any, ""]
+    weight: Float[Any, ""]
+
+
+def add_to_location(
+    sums: LocationSums | None,
+    covariance: Covariance,
+    points: Float[np.ndarray, "p d"],
+    rows: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, " n"],
+) -> LocationSums:
+    """Sums (None at first) with more rows in them; the products are added to in place."""
+    if sums is None:
+        empty = np.zeros((len(points), len(points)), order="F")
+        sums = LocationSums(empty, np.zeros(len(points)), np.zeros(()), np.zeros(()))
+    products, pulls = sums.products, np.array(sums.pulls)
+    for part in _parts(len(rows)):
+        roots = np.sqrt(weights[part])
+        weighed = covariance.between(rows[part], points) * roots[:, None]
+        # Only the upper half is summed.
+        products = dsyrk(1.0, weighed.T, beta=1.0, c=products, overwrite_c=1)
+        pulls += (targets[part] * roots) @ weighed
+    squares, weight = sums.squares + weights @ targets**2, sums.weight + weights.sum()
+    return LocationSums(products, pulls, np.asarray(squares), np.asarray(weight))
+
+
+class PointsLocation(NamedTuple):
+    """A location with points, in the coordinates in which rows are left out of it."""
+
+    location: Location
+    whitening: Float[np.ndarray, "p p"]
+    told: Float[np.ndarray, " p"]
+
+    def left_out(
+        self,
+        rows: Float[np.ndarray, "n d"],
+        targets: Float[np.ndarray, " n"],
+        noises: Float[np.ndarray, " n"],
+    ) -> LeftOut:
+        """Rows of the sums, each predicted by all others."""
+        location, covariance = self.location, self.location.covariance
+        mean, variance = np.empty(len(rows)), np.empty(len(rows))
+        for part in _parts(len(rows)):
+            sections = covariance.between(rows[part], location.points)
+            squares = (sections @ self.whitening) ** 2
+            leverage = np.minimum((squares / (1 + self.told)).sum(axis=1) / noises[part], 1 - 1e-9)
+            residuals = targets[part] - sections @ location.coefficients
+            mean[part] = targets[part] - residuals / (1 - leverage)
+            unseen = np.maximum(covariance.prior_variance(rows[part]) - squares.sum(axis=1), 0.0)
+            variance[part] = noises[part] * leverage / (1 - leverage) + unseen
+        return LeftOut(mean, variance)
+
+
+def solve_points(
+    covariance: Covariance, points: Float[np.ndarray, "p d"], sums: LocationSums, unit: float
+) -> PointsLocation:
+    """The location of sums over rows; `unit` is the weight of a row with the noise σ²."""
+    gram = covariance.between(points, points)
+    gram[np.diag_indices_from(gram)] += _JITTER * (covariance.smooth + 1.0)
+    factor = cholesky(gram, lower=True)
+    noise = covariance.noise * unit
+    products = _from_upper_half(sums.products) / noise
+    # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
+    inner = solve_triangular(factor, solve_triangular(factor, products, lower=True).T, lower=True)
+    told, directions = eigh((inner + inner.T) / 2, overwrite_a=True)
+    whitening = solve_triangular(factor.T, directions, lower=False)
+    pulls = (sums.pulls @ whitening) / noise
+    told = np.maximum(told, 0.0)
+    coefficients = whitening @ (pulls / (1 + told))
+    shares = told / (1 + told)
+    kept = shares > _LEAST_TOLD
+    root = np.ascontiguousarray(whitening[:, kept] * np.sqrt(shares[kept]))
+    return PointsLocation(Location(covariance, points, coefficients, root), whitening, told)
+
+
+def _from_upper_half(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
+    return np.triu(matrix) + np.triu(matrix, 1).T
+
+
+def refuse_impossible(sums: LocationSums) -> None:
+    """Raise where no rows have these sums."""
+    size = len(sums.pulls) + 1
+    matrix = np.empty((size, size))
+    matrix[:-1, :-1] = _from_upper_half(sums.products)
+    matrix[-1, :-1] = matrix[:-1, -1] = sums.pulls
+    matrix[-1, -1] = sums.squares
+    values = eigvalsh(matrix, overwrite_a=True)
+    if values[0] < _NEGATIVE * max(float(values[-1]), 0.0):
+        raise SingularSystemError("sums with a negative eigenvalue, which no rows have.")
+
+
 def fit_points(
     covariance: Covariance,
     points: Float[np.ndarray, "p d"],
@@ -99,49 +219,11 @@ def fit_points(
     noises: Float[np.ndarray, " n"],
     n_left_out: int | None = None,
 ) -> tuple[Location, LeftOut]:
-    """With fewer points than rows, from sums over the rows; some of them are left out in turn."""
-    gram = covariance.between(points, points)
-    gram[np.diag_indices_from(gram)] += _JITTER * (covariance.smooth + 1.0)
-    factor = cholesky(gram, lower=True)
-    products, pulls = np.zeros_like(gram), np.zeros(len(points))
-    for part in _parts(len(rows)):
-        weighed = covariance.between(points, rows[part]) / np.sqrt(noises[part])
-        products += weighed @ weighed.T
-        pulls += weighed @ (targets[part] / np.sqrt(noises[part]))
-    # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
-    inner = solve_triangular(factor, solve_triangular(factor, products, lower=True).T, lower=True)
-    told, directions = eigh((inner + inner.T) / 2, overwrite_a=True)
-    told = np.maximum(told, 0.0)
-    whitening = solve_triangular(factor.T, directions, lower=False)
-    coefficients = whitening @ ((pulls @ whitening) / (1 + told))
-    shares = told / (1 + told)
-    kept = shares > _LEAST_TOLD
-    root = np.ascontiguousarray(whitening[:, kept] * np.sqrt(shares[kept]))
-    location = Location(covariance, points, coefficients, root)
+    """With fewer points than rows; some of the rows are left out in turn."""
+    sums = add_to_location(None, covariance, points, rows, targets, covariance.noise / noises)
+    found = solve_points(covariance, points, sums, 1.0)
     some = slice(0, n_left_out)
-    left_out = _left_out(location, whitening, told, rows[some], targets[some], noises[some])
-    return location, left_out
-
-
-def _left_out(
-    location: Location,
-    whitening: Float[np.ndarray, "p p"],
-    told: Float[np.ndarray, " p"],
-    rows: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, " n"],
-    noises: Float[np.ndarray, " n"],
-) -> LeftOut:
-    covariance = location.covariance
-    mean, variance = np.empty(len(rows)), np.empty(len(rows))
-    for part in _parts(len(rows)):
-        sections = covariance.between(rows[part], location.points)
-        squares = (sections @ whitening) ** 2
-        leverage = np.minimum((squares / (1 + told)).sum(axis=1) / noises[part], 1 - 1e-9)
-        residuals = targets[part] - sections @ location.coefficients
-        mean[part] = targets[part] - residuals / (1 - leverage)
-        unseen = np.maximum(covariance.prior_variance(rows[part]) - squares.sum(axis=1), 0.0)
-        variance[part] = noises[part] * leverage / (1 - leverage) + unseen
-    return LeftOut(mean, variance)
+    return found.location, found.left_out(rows[some], targets[some], noises[some])
 
 
 def _parts(n_rows: int) -> Iterator[slice]:

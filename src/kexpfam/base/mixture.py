@@ -7,7 +7,8 @@ With responsibilities r_k(x) and component scores s_k(x) = −P_k (x − μ_k),
 and for a covariance C the bend Σ_ij C_ij ∂_i∂_j s = T − 2 A C s − tr(CA) s + 2 (sᵀCs) s with
 T = Σ_k r_k [(s_kᵀ C s_k − tr C P_k) s_k − 2 P_k C s_k], the third derivatives of q0 over q0.
 
-A single Gaussian is the mixture of one component.
+A single Gaussian is the mixture of one component. `Components` has the formulas for NumPy's arrays
+and for compiled code.
 
 | symbol | name           | shape     |
 |--------|----------------|-----------|
@@ -15,30 +16,165 @@ A single Gaussian is the mixture of one component.
 | μ_k    | means          | (k, d)    |
 | Σ_k    | covariances    | (k, d, d) |
 | P_k    | precisions     | (k, d, d) |
+| L_k    | roots          | (k, d, d), L_kᵀL_k = P_k |
+| c_k    | log_heights    | (k,), log π_k + log|L_k| − (d/2) log 2π |
 """
 
 from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import BayesianGaussianMixture
 
+from kexpfam.arrays import namespace, special
 from kexpfam.base.density import require_rows
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch, repeated_rows
 from kexpfam.logarithms import log_sum_exp
+from kexpfam.symmetric import upper_half
 
-__all__ = ["GaussianMixtureDensity", "MixtureBase", "padded_size"]
+__all__ = [
+    "BaseDerivatives",
+    "Components",
+    "GaussianMixtureDensity",
+    "MixtureBase",
+    "Polynomials",
+    "padded_size",
+]
 
-# Rows times components that a processor keeps at hand, for a hundred components.
-_ROWS_AT_ONCE = 1024
+# Numbers of each row's components that are worked on together.
+_CACHED = 1 << 16
+
+
+class Polynomials(NamedTuple):
+    """Components' log densities as polynomials: c_k + (P_k μ_k)ᵀx − ½ xᵀP_k x, weights and all.
+
+    Arrays are NumPy's or JAX's; of P_k there is the upper half, read line by line. With the
+    products of a row's columns at hand, all components are one matrix product.
+    """
+
+    constants: Float[Any, " k"]
+    pulls: Float[Any, "k d"]
+    halves: Float[Any, "k p"]
+
+    @classmethod
+    def of(
+        cls,
+        log_weights: Float[Any, " k"],
+        means: Float[Any, "k d"],
+        precisions: Float[Any, "k d d"],
+        log_determinants: Float[Any, " k"],
+    ) -> Polynomials:
+        """From the logarithms of weights and of the precisions' determinants."""
+        n_columns = means.shape[1]
+        pulls = namespace(precisions).einsum("kij,kj->ki", precisions, means)
+        constants = log_weights + log_determinants / 2 - n_columns / 2 * np.log(2 * np.pi)
+        constants = constants - (pulls * means).sum(axis=1) / 2
+        return cls(constants, pulls, upper_half(precisions))
+
+
+class BaseDerivatives(NamedTuple):
+    """∇log q0, ∇²log q0 and the bend at rows; the Hessian may be one for all."""
+
+    gradient: Float[Any, "n d"]
+    hessian: Float[Any, "*n d d"]
+    bend: Float[Any, "n d"]
+
+
+class Components(NamedTuple):
+    """The components of a mixture, in arrays of NumPy's or JAX's: a pytree."""
+
+    log_heights: Float[Any, " k"]
+    means: Float[Any, "k d"]
+    roots: Float[Any, "k d d"]
+
+    @classmethod
+    def padded(cls, mixture: GaussianMixtureDensity) -> Components:
+        """With empty components up to one of few sizes, so that few shapes are compiled."""
+        empty = padded_size(len(mixture.means)) - len(mixture.means)
+        log_heights, means, roots = mixture.components
+        return cls(
+            np.pad(log_heights, (0, empty), constant_values=-np.inf),
+            np.pad(means, ((0, empty), (0, 0))),
+            np.pad(roots, ((0, empty), (0, 0), (0, 0))),
+        )
+
+    @property
+    def precisions(self) -> Float[Any, "k d d"]:
+        return namespace(self.roots).einsum("kji,kjl->kil", self.roots, self.roots)
+
+    def squared_distances(self, rows: Float[Any, "n d"]) -> Float[Any, "n k"]:
+        """(x − μ_k)ᵀP_k(x − μ_k)."""
+        return (self._turned(self.roots, rows) ** 2).sum(axis=2)
+
+    def logs(self, rows: Float[Any, "n d"]) -> Float[Any, "n k"]:
+        """log π_k N(x; μ_k, Σ_k)."""
+        return self.log_heights - self.squared_distances(rows) / 2
+
+    def log_density(self, rows: Float[Any, "n d"]) -> Float[Any, " n"]:
+        """log q0."""
+        logs = self.logs(rows)
+        return special(logs).logsumexp(logs, axis=1)
+
+    def gradient(self, rows: Float[Any, "n d"]) -> Float[Any, "n d"]:
+        """∇log q0."""
+        shares, scores = self._shares_and_scores(rows)
+        return (shares[:, :, None] * scores).sum(axis=1)
+
+    def derivatives(
+        self, rows: Float[Any, "n d"], covariance: Float[Any, "d d"]
+    ) -> BaseDerivatives:
+        """∇log q0, ∇²log q0 and the bend."""
+        count, n_columns = self.means.shape
+        numpy, precisions = namespace(rows, self.roots), self.precisions
+        if count == 1:
+            gradient = (self.means[0] - rows) @ precisions[0]
+            return BaseDerivatives(gradient, -precisions[0], numpy.zeros_like(rows))
+        shares, scores = self._shares_and_scores(rows)
+        weighted = shares[:, :, None] * scores
+        gradient = weighted.sum(axis=1)
+        # As sums of products: XLA's product of many small matrices is slow on a CPU.
+        second = (weighted[:, :, :, None] * scores[:, :, None, :]).sum(axis=1)
+        second = second - (shares @ precisions.reshape(count, -1)).reshape(second.shape)
+        turned = (scores.reshape(-1, n_columns) @ covariance).reshape(scores.shape)
+        trace = numpy.einsum("ij,kji->k", covariance, precisions)
+        excess = shares * ((turned * scores).sum(axis=2) - trace)
+        third = (excess[:, :, None] * scores).sum(axis=1)
+        stacked = (shares[:, :, None] * turned).reshape(len(rows), -1)
+        third = third - 2 * stacked @ precisions.reshape(-1, n_columns)
+        slope = gradient @ covariance
+        third = third - 2 * (second * slope[:, None, :]).sum(axis=2)
+        square = (gradient * slope).sum(axis=1, keepdims=True)
+        bend = third + (2 * square - excess.sum(axis=1, keepdims=True)) * gradient
+        hessian = second - gradient[:, :, None] * gradient[:, None, :]
+        return BaseDerivatives(gradient, hessian, bend)
+
+    def _shares_and_scores(
+        self, rows: Float[Any, "n d"]
+    ) -> tuple[Float[Any, "n k"], Float[Any, "n k d"]]:
+        """r_k and s_k."""
+        logs = self.logs(rows)
+        total = special(logs).logsumexp(logs, axis=1, keepdims=True)
+        return namespace(logs).exp(logs - total), self._turned(-self.precisions, rows)
+
+    def _turned(
+        self, matrices: Float[Any, "k d d"], rows: Float[Any, "n d"]
+    ) -> Float[Any, "n k d"]:
+        """M_k (x − μ_k) for all components by one matrix product."""
+        count, n_columns = self.means.shape
+        # Near the means, so that no digits are lost where all of them are far from zero.
+        origin = self.means[0]
+        offsets = namespace(matrices).einsum("kij,kj->ki", matrices, self.means - origin)
+        products = (rows - origin) @ matrices.reshape(-1, n_columns).T
+        return products.reshape(-1, count, n_columns) - offsets
 
 
 @dataclass(frozen=True)
@@ -50,77 +186,48 @@ class GaussianMixtureDensity:
     covariances: Float[np.ndarray, "k d d"]
 
     @cached_property
-    def _roots(self) -> Float[np.ndarray, "k d d"]:
-        """Inverse Cholesky factors: P_k = root_kᵀ root_k."""
-        return np.linalg.inv(np.linalg.cholesky(self.covariances))
+    def components(self) -> Components:
+        roots = np.linalg.inv(np.linalg.cholesky(self.covariances))
+        log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            log_heights = np.log(self.weights) + log_volumes
+        constant = self.means.shape[1] / 2 * np.log(2 * np.pi)
+        return Components(log_heights - constant, self.means, roots)
 
     @cached_property
     def precisions(self) -> Float[np.ndarray, "k d d"]:
-        return self._roots.transpose(0, 2, 1) @ self._roots
+        return self.components.precisions
+
+    def _in_blocks(
+        self, function: Callable[[np.ndarray], np.ndarray], rows: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n ..."]:
+        """Some rows at a time: what lies between, (n, k, d) numbers and more, fits the cache."""
+        size = max(1, _CACHED // (self.means.size * max(1, self.means.shape[1] // 4)))
+        starts = range(0, max(len(rows), 1), size)
+        return np.concatenate([function(rows[start : start + size]) for start in starts])
 
     def component_log_densities(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """log π_k N(x; μ_k, Σ_k)."""
-        return self._constants - self._squared_distances(rows) / 2
-
-    @cached_property
-    def _constants(self) -> Float[np.ndarray, " k"]:
-        log_roots = np.log(np.diagonal(self._roots, axis1=1, axis2=2)).sum(axis=1)
-        n_columns = self.means.shape[1]
-        return np.asarray(log_roots - n_columns / 2 * np.log(2 * np.pi) + np.log(self.weights))
-
-    def _squared_distances(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
-        """(x − μ_k)ᵀP_k(x − μ_k), one component at a time: (n, k, d) numbers overflow the cache."""
-        squares = np.empty((len(rows), len(self.weights)))
-        for k, (mean, root) in enumerate(zip(self.means, self._roots, strict=True)):
-            whitened = (rows - mean) @ root.T
-            squares[:, k] = np.einsum("ne,ne->n", whitened, whitened)
-        return squares
-
-    def _scores(
-        self, rows: Float[np.ndarray, "n d"]
-    ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k d"]]:
-        logs = self.component_log_densities(rows)
-        responsibilities = np.exp(logs - log_sum_exp(logs, axis=1, keepdims=True))
-        shifts = rows[:, None] - self.means
-        return responsibilities, -np.einsum("kij,nkj->nki", self.precisions, shifts, optimize=True)
+        return self._in_blocks(self.components.logs, rows)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        return log_sum_exp(self.component_log_densities(rows), axis=1)
+        return self._in_blocks(self.components.log_density, rows)
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        responsibilities, scores = self._scores(rows)
-        return np.einsum("nk,nki->ni", responsibilities, scores)
+        return self._in_blocks(self.components.gradient, rows)
 
     def hessian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "*n d d"]:
         if len(self.weights) == 1:
             return -self.precisions[0]
-        responsibilities, scores = self._scores(rows)
-        gradient = np.einsum("nk,nki->ni", responsibilities, scores)
-        second = np.einsum("nk,nki,nkj->nij", responsibilities, scores, scores, optimize=True)
-        precision = np.einsum("nk,kij->nij", responsibilities, self.precisions)
-        return second - precision - gradient[:, :, None] * gradient[:, None, :]
+        unit = np.eye(rows.shape[1])
+        return self._in_blocks(lambda part: self.components.derivatives(part, unit).hessian, rows)
 
     def bend(
         self, rows: Float[np.ndarray, "n d"], covariance: Float[np.ndarray, "d d"]
     ) -> Float[np.ndarray, "n d"]:
-        if len(self.weights) == 1:
-            return np.zeros_like(rows)
-        responsibilities, scores = self._scores(rows)
-        gradient = np.einsum("nk,nki->ni", responsibilities, scores)
-        turned = scores @ covariance
-        excess = (turned * scores).sum(axis=2) - np.trace(covariance @ self.precisions, 0, 1, 2)
-        bent = excess[:, :, None] * scores
-        bent -= 2 * np.einsum("kij,nkj->nki", self.precisions, turned, optimize=True)
-        third = np.einsum("nk,nki->ni", responsibilities, bent)
-        slope = gradient @ covariance
-        along = np.einsum("nki,ni->nk", scores, slope)
-        second = np.einsum("nk,nki->ni", responsibilities * along, scores)
-        second -= np.einsum(
-            "nk,kij,nj->ni", responsibilities, self.precisions, slope, optimize=True
+        return self._in_blocks(
+            lambda part: self.components.derivatives(part, covariance).bend, rows
         )
-        trace = (responsibilities * excess).sum(axis=1, keepdims=True)
-        square = (gradient * slope).sum(axis=1, keepdims=True)
-        return third - 2 * second - trace * gradient + 2 * square * gradient
 
     def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
         chosen = generator.choice(len(self.weights), n_samples, p=self.weights)
@@ -138,14 +245,14 @@ class GaussianMixtureDensity:
         self, rows: Float[np.ndarray, "n d"], factors: Sequence[float]
     ) -> Float[np.ndarray, "n f"]:
         """Log densities of widened copies: their distances differ by the factor alone."""
-        logs = np.empty((len(rows), len(factors)))
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            piece = slice(start, start + _ROWS_AT_ONCE)
-            squares = self._squared_distances(rows[piece])
-            for column, factor in enumerate(factors):
-                terms = self._constants - squares / (2 * factor**2)
-                logs[piece, column] = log_sum_exp(terms, axis=1)
-        return logs - rows.shape[1] * np.log(factors)
+        heights = self.components.log_heights
+
+        def of_some(part: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b f"]:
+            squares = self.components.squared_distances(part)
+            each = [log_sum_exp(heights - squares / (2 * f**2), axis=1) for f in factors]
+            return np.stack(each, axis=1)
+
+        return self._in_blocks(of_some, rows) - rows.shape[1] * np.log(factors)
 
     def box(
         self, n_deviations: float = 9.0
@@ -210,8 +317,24 @@ class MixtureBase:
         with warnings.catch_warnings():
             # A mixture that is still improving is a fine base density.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            mixture.fit(repeated_rows(sketch))
+            _fit_somehow(mixture, repeated_rows(sketch))
         # Components that the fit has emptied cost time in every later evaluation.
         kept = mixture.weights_ > 1e-4 / n_components
         weights = mixture.weights_[kept] / mixture.weights_[kept].sum()
         return GaussianMixtureDensity(weights, mixture.means_[kept], mixture.covariances_[kept])
+
+
+def _fit_somehow(mixture: BayesianGaussianMixture, rows: Float[np.ndarray, "n d"]) -> None:
+    """Fit; where rows lie on a plane, with something added to the prior's variances as well."""
+    try:
+        mixture.fit(rows)
+    except ValueError:
+        added = max(mixture.reg_covar, 1e-8) * np.eye(rows.shape[1])
+        prior = np.atleast_2d(np.cov(rows.T)) + added
+        try:
+            mixture.set_params(covariance_prior=prior).fit(rows)
+        except ValueError as error:
+            raise ValueError(
+                "No mixture can be fitted to these rows: its components collapse. Take "
+                "base='gaussian', or MixtureBase with fewer components or a larger regularization."
+            ) from error

@@ -6,24 +6,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jax.tree_util import register_dataclass
 from jaxtyping import Float
+
+from kexpfam.arrays import namespace
 
 __all__ = ["RescaledDensity"]
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class RescaledDensity:
-    """The density of y = center + scale·x, column by column, for x distributed as `density`."""
+    """The density of y = center + scale·x, column by column, for x distributed as `density`.
+
+    Inside compiled code where `density` is fit for it.
+    """
 
     density: Any
-    center: Float[np.ndarray, " d"]
-    scale: Float[np.ndarray, " d"]
+    center: Float[Any, " d"]
+    scale: Float[Any, " d"]
 
-    def _inner(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def _inner(self, rows: Float[Any, "n d"]) -> Float[Any, "n d"]:
         return (rows - self.center) / self.scale
 
-    def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        return self.density.log_density(self._inner(rows)) - np.log(self.scale).sum()
+    def log_density(self, rows: Float[Any, "n d"]) -> Float[Any, " n"]:
+        volume = namespace(self.scale).log(self.scale).sum()
+        return self.density.log_density(self._inner(rows)) - volume
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return self.density.gradient(self._inner(rows)) / self.scale
@@ -36,6 +44,16 @@ class RescaledDensity:
     ) -> Float[np.ndarray, "n d"]:
         inner = covariance / np.outer(self.scale, self.scale)
         return self.density.bend(self._inner(rows), inner) / self.scale
+
+    def derivatives(self, rows: Float[Any, "n d"], covariance: Float[Any, "d d"]) -> Any:
+        """All of them, where the inner density gives them together."""
+        squares = self.scale[:, None] * self.scale
+        inner = self.density.derivatives(self._inner(rows), covariance / squares)
+        return inner._replace(
+            gradient=inner.gradient / self.scale,
+            hessian=inner.hessian / squares,
+            bend=inner.bend / self.scale,
+        )
 
     def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
         return self.density.sample(n_samples, generator) * self.scale + self.center

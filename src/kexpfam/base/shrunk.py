@@ -27,7 +27,8 @@ from jaxtyping import Float
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
+from kexpfam.symmetric import form_coefficients
 
 __all__ = ["MonomialTable", "Start", "improved_mixtures", "mixture_path"]
 
@@ -156,15 +157,12 @@ def _expected(
 
 def _log_polynomials(mixture: GaussianMixtureDensity) -> Float[np.ndarray, "k p"]:
     """Log densities of the components as sums of monomials."""
-    n_columns = mixture.means.shape[1]
-    one, other = np.triu_indices(n_columns)
     precisions = np.linalg.inv(mixture.covariances)
-    pulls = np.einsum("kij,kj->ki", precisions, mixture.means)
-    constants = np.log(mixture.weights) + np.linalg.slogdet(precisions)[1] / 2
-    constants -= (pulls * mixture.means).sum(axis=1) / 2 + n_columns / 2 * np.log(2 * np.pi)
-    # Both x_i x_j and x_j x_i stand in the form.
-    forms = -np.where(one == other, 0.5, 1.0) * precisions[:, one, other]
-    return np.concatenate([constants[:, None], pulls, forms], axis=1)
+    parts = Polynomials.of(
+        np.log(mixture.weights), mixture.means, precisions, np.linalg.slogdet(precisions)[1]
+    )
+    forms = -form_coefficients(parts.halves, mixture.means.shape[1]) / 2
+    return np.concatenate([parts.constants[:, None], parts.pulls, forms], axis=1)
 
 
 def _maximized(

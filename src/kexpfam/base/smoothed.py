@@ -29,8 +29,8 @@ from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-from kexpfam.base.mixture import GaussianMixtureDensity, padded_size
-from kexpfam.symmetric import half_places
+from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials, padded_size
+from kexpfam.symmetric import form_coefficients, half_places, upper_half
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
@@ -38,18 +38,12 @@ __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
     """xᵀP_k x for all rows and components by one matrix product, from upper halves of P_k."""
     one, other = np.triu_indices(rows.shape[1])
-    # Both x_i x_j and x_j x_i stand in the form.
-    forms = jnp.where(one == other, 1.0, 2.0).astype(rows.dtype) * halves
+    forms = form_coefficients(halves, rows.shape[1])
     return (forms @ (rows.T[one] * rows.T[other])).T
 
 
-def _upper_half(matrices: Float[Array, "k d d"]) -> Float[Array, "k p"]:
-    one, other = np.triu_indices(matrices.shape[1])
-    return matrices[:, one, other]
-
-
 class MixtureScore(NamedTuple):
-    """A mixture at one noise level, by the upper halves of its precisions."""
+    """A mixture at one noise level: the parts of its `Polynomials`."""
 
     constants: Float[Any, " k"]
     pulls: Float[Any, "k d"]
@@ -87,13 +81,9 @@ class SmoothedMixture:
 
     def at(self, noise_scale: Any) -> MixtureScore:
         """What the score at one level needs, for many blocks of rows."""
+        determinants = -jnp.log(self.variances + noise_scale**2).sum(axis=1)
         precisions = self._precisions(noise_scale)
-        pulls = jnp.einsum("kdf,kf->kd", precisions, self.means)
-        variances = self.variances + noise_scale**2
-        constants = self.log_weights - jnp.log(2 * jnp.pi * variances).sum(axis=1) / 2
-        return MixtureScore(
-            constants - (pulls * self.means).sum(axis=1) / 2, pulls, _upper_half(precisions)
-        )
+        return MixtureScore(*Polynomials.of(self.log_weights, self.means, precisions, determinants))
 
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
         """log q_σ."""
@@ -114,7 +104,7 @@ class SmoothedMixture:
         squares = jnp.einsum("kde,kef->kdf", precisions, precisions)
         pulls = jnp.einsum("kdf,kf->kd", squares, self.means)
         lengths = (
-            _quadratic_forms(_upper_half(squares), rows)
+            _quadratic_forms(upper_half(squares), rows)
             - 2 * rows @ pulls.T
             + (pulls * self.means).sum(axis=1)
         )

@@ -9,26 +9,40 @@ fraction of its width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jax.tree_util import register_dataclass
 from jaxtyping import Float
 
+from kexpfam.arrays import namespace
 from kexpfam.base.density import require_rows
+from kexpfam.base.mixture import BaseDerivatives
 from kexpfam.data.sketch import Sketch
 
 __all__ = ["BoxDensity", "UniformBase"]
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class BoxDensity:
-    """The uniform density on a box."""
+    """The uniform density on a box, also inside compiled code."""
 
-    low: Float[np.ndarray, " d"]
-    high: Float[np.ndarray, " d"]
+    low: Float[Any, " d"]
+    high: Float[Any, " d"]
 
-    def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    def log_density(self, rows: Float[Any, "n d"]) -> Float[Any, " n"]:
+        numpy = namespace(rows, self.low)
         inside = ((rows >= self.low) & (rows <= self.high)).all(axis=1)
-        return np.where(inside, -np.log(self.high - self.low).sum(), -np.inf)
+        return numpy.where(inside, -numpy.log(self.high - self.low).sum(), -numpy.inf)
+
+    def derivatives(
+        self, rows: Float[Any, "n d"], covariance: Float[Any, "d d"]
+    ) -> BaseDerivatives:
+        """All zero."""
+        numpy = namespace(rows)
+        zeros = numpy.zeros_like(rows)
+        return BaseDerivatives(zeros, numpy.zeros_like(covariance), zeros)
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return np.zeros_like(rows)

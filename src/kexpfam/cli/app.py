@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from kexpfam.cli import when_imported
 from kexpfam.cli.terminal import Terminal
 from kexpfam.version import __version__
 
@@ -65,6 +66,7 @@ TableOutput = Annotated[
 
 _FAMILY = "Settings of --estimator family"
 _DIFFUSION = "Settings of --estimator diffusion"
+_CONDITIONAL = "Settings with --target"
 
 
 def _show_version(wanted: bool) -> None:
@@ -103,13 +105,19 @@ def fit(
         str | None,
         typer.Option(metavar="COLUMN", help="The column that holds the weights of the rows."),
     ] = None,
-    estimator: Annotated[
-        Literal["diffusion", "family"],
+    target: Annotated[
+        str | None,
         typer.Option(
-            help="KernelDiffusion, whose likelihood needs no normalizing constant, or "
-            "KernelExponentialFamily."
+            metavar="COLUMN", help="Fit the density of this column given the other columns."
         ),
-    ] = "diffusion",
+    ] = None,
+    estimator: Annotated[
+        Literal["diffusion", "family", "conditional"] | None,
+        typer.Option(
+            help="KernelDiffusion (the default), whose likelihood needs no normalizing constant, "
+            "KernelExponentialFamily, or with --target ConditionalKernelExponentialFamily."
+        ),
+    ] = None,
     n_components: Annotated[
         int | None,
         typer.Option(min=1, help="The number of functions. The default is the estimator's."),
@@ -162,7 +170,7 @@ def fit(
         ),
     ] = None,
     base: Annotated[
-        Literal["mixture", "averaged_mixture", "gaussian", "uniform"] | None,
+        Literal["mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"] | None,
         typer.Option(help="The base density.", rich_help_panel=_FAMILY),
     ] = None,
     noise: Annotated[
@@ -182,6 +190,12 @@ def fit(
         str | None,
         typer.Option(metavar="auto|P", help="The ridge penalty.", rich_help_panel=_FAMILY),
     ] = None,
+    solution: Annotated[
+        Literal["closed_form", "likelihood"] | None,
+        typer.Option(
+            help="How the coefficients are found: likelihood for one or two columns, or a target.",
+        ),
+    ] = None,
     criterion: Annotated[
         Literal["score_matching", "likelihood"] | None,
         typer.Option(help="The loss that tuning minimizes.", rich_help_panel=_FAMILY),
@@ -191,7 +205,7 @@ def fit(
         typer.Option(help="The method of tuning.", rich_help_panel=_FAMILY),
     ] = None,
     normalizer: Annotated[
-        Literal["importance", "quadrature"] | None,
+        Literal["auto", "importance", "quadrature"] | None,
         typer.Option(
             help="The method that estimates the normalizing constant.", rich_help_panel=_FAMILY
         ),
@@ -204,6 +218,14 @@ def fit(
             rich_help_panel=_FAMILY,
         ),
     ] = None,
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW,HIGH",
+            help="The smallest and largest value that the target can have; 0, has no upper one.",
+            rich_help_panel=_CONDITIONAL,
+        ),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -212,7 +234,8 @@ def fit(
 
     Settings that are not given are chosen on held-out rows. The default estimator is
     KernelDiffusion: its likelihood is normalized by construction, and it draws samples without
-    Markov chains. Use `--estimator family` for the methods of the paper. With `--checkpoint`, a
+    Markov chains. Use `--estimator family` for the methods of the paper, and `--target` for the
+    distribution of one column given the others (see `kexpfam predict`). With `--checkpoint`, a
     fit of very many rows can be interrupted: the same command continues where it stopped and gives
     the same model.
 
@@ -221,6 +244,8 @@ def fit(
       kexpfam fit rows.csv -o model.kexpfam
 
       kexpfam fit day*.parquet -o model.kexpfam --exclude id,date --weights count
+
+      kexpfam fit houses.csv -o prices.kexpfam --target price --bounds 0,
 
       cat rows.csv | kexpfam fit - -o model.kexpfam --estimator family --penalty 1e-4
     """
@@ -238,15 +263,18 @@ def fit(
         "noise": noise,
         "noise_scale": noise_scale,
         "penalty": penalty,
+        "solution": solution,
         "criterion": criterion,
         "tuning": tuning,
         "normalizer": normalizer,
         "standardize": standardize,
+        "bounds": bounds,
     }
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.fitting import Source, Target, fit_model
 
-        source = Source(data, columns, exclude, weights)
+        when_imported()
+        source = Source(data, columns, exclude, weights, target)
         fit_model(source, Target(output, force, checkpoint), estimator, given, terminal)
 
 
@@ -276,7 +304,7 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Compute the log density of every row.
+    """Compute the log density of every row, or of its target given the other columns.
 
     Columns are found by name, in any order, and others ignored. The table has the row's number,
     counted from 1, `log_density`, and as asked `gradient_NAME`, `laplacian` and `surprise_NAME`:
@@ -292,6 +320,7 @@ def score(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.scoring import score_rows
 
+        when_imported()
         score_rows(
             model,
             data,
@@ -305,11 +334,63 @@ def score(
 
 
 @app.command()
+def predict(
+    model: ModelPath,
+    data: DataPaths,
+    output: TableOutput = "-",
+    interval: Annotated[
+        float,
+        typer.Option(min=0.01, max=0.99, help="The probability of the interval that is written."),
+    ] = 0.9,
+    quantiles: Annotated[
+        str | None, typer.Option(metavar="P,P,…", help="Also write these quantiles.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Predict the target of every row, with an interval.
+
+    The model must have been fitted with `--target`. Columns are found by name, in any order, and
+    others ignored. The table has the row's number, counted from 1, the target's `mean`, its
+    standard `deviation`, and the `lower` and `upper` end of an interval that holds it with the
+    given probability. Memory does not grow with the data.
+
+    Examples:
+
+      kexpfam predict prices.kexpfam houses.csv -o prices.csv --interval 0.9
+
+      kexpfam predict prices.kexpfam houses.csv --quantiles 0.1,0.5,0.9
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        from kexpfam.cli.predicting import predict_rows
+
+        when_imported()
+        predict_rows(
+            model, data, output, terminal, interval=interval, quantiles=quantiles, force=force
+        )
+
+
+@app.command()
 def sample(
     model: ModelPath,
     n_rows: Annotated[
-        int, typer.Option("--rows", "-n", min=1, help="The number of rows to draw.")
-    ] = 1000,
+        int | None,
+        typer.Option(
+            "--rows",
+            "-n",
+            min=1,
+            help="The number of rows to draw, 1000 by default; with --given, of draws at each row "
+            "there, 1 by default.",
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="With a model of a target: the rows to draw the target for."
+        ),
+    ] = None,
     output: TableOutput = "-",
     seed: Seed = 0,
     method: Annotated[
@@ -331,11 +412,23 @@ def sample(
       kexpfam sample model.kexpfam -n 10000 -o draws.parquet
 
       kexpfam sample model.kexpfam -n 5
+
+      kexpfam sample prices.kexpfam --given houses.csv -n 20
     """
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.sampling import sample_rows
 
-        sample_rows(model, n_rows, output, terminal, seed=seed, method=method, force=force)
+        when_imported()
+        sample_rows(
+            model,
+            n_rows,
+            output,
+            terminal,
+            seed=seed,
+            method=method,
+            given=given or [],
+            force=force,
+        )
 
 
 @app.command("test")
@@ -372,6 +465,7 @@ def judge(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.testing import judge_rows
 
+        when_imported()
         p_value = judge_rows(model, data, terminal, method=method, seed=seed)
         if fail_below is not None and p_value < fail_below:
             raise typer.Exit(3)
@@ -388,6 +482,7 @@ def info(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.describing import describe_model
 
+        when_imported()
         describe_model(model, terminal)
 
 
@@ -425,6 +520,7 @@ def report(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.reporting import Subject, report_on
 
+        when_imported()
         chosen = Subject(subject, data or [], columns, exclude)
         report_on(chosen, output, terminal, title=title, seed=seed, force=force)
 
@@ -466,6 +562,7 @@ def demo(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.demo import run_demo
 
+        when_imported()
         run_demo(density, rows, seeds, seed, output, terminal)
 
 
@@ -495,6 +592,7 @@ def reproduce(
     with Terminal(as_json, quiet, debug) as terminal:
         from kexpfam.cli.reproducing import list_experiments, run_experiments
 
+        when_imported()
         if list_:
             list_experiments(terminal)
         else:

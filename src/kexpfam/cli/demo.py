@@ -23,6 +23,7 @@ from kexpfam.estimators import KernelExponentialFamily
 from kexpfam.exceptions import NormalizerWarning
 from kexpfam.metrics import cross_validated_kernel_density, fisher_divergence
 from kexpfam.plotting import plot_density
+from kexpfam.plotting.canvas import pyplot_or_error
 from kexpfam.plotting.grids import checked_window
 from kexpfam.writing import whole_file
 
@@ -67,6 +68,8 @@ def run_demo(
             f"{name!r} is not one of: {', '.join(DENSITIES)}.{nearest(name, DENSITIES)}"
         )
     check_output(output, force=True)
+    # Before the work begins, not after it.
+    pyplot_or_error()
     ready()
     # The table is for people: beside JSON it goes where remarks go.
     console = Console(stderr=terminal.as_json, quiet=terminal.as_json and terminal.quiet)

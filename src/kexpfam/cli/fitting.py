@@ -22,6 +22,7 @@ __all__ = ["Source", "Target", "fit_model"]
 _ESTIMATORS: dict[str, Any] = {
     "diffusion": kexpfam.KernelDiffusion,
     "family": kexpfam.KernelExponentialFamily,
+    "conditional": kexpfam.ConditionalKernelExponentialFamily,
 }
 
 
@@ -32,6 +33,7 @@ class Source(NamedTuple):
     columns: str | None
     exclude: str | None
     weights: str | None
+    target: str | None
 
 
 class Target(NamedTuple):
@@ -43,9 +45,14 @@ class Target(NamedTuple):
 
 
 def fit_model(
-    source: Source, target: Target, estimator: str, given: Mapping[str, Any], terminal: Terminal
+    source: Source,
+    target: Target,
+    estimator: str | None,
+    given: Mapping[str, Any],
+    terminal: Terminal,
 ) -> None:
     """Fit, save, and say what came out. `given` are the options that the user gave."""
+    estimator = _kind(source, estimator)
     model = _ESTIMATORS[estimator](**_settings(estimator, given), verbose=terminal.lively)
     options = _fit_options(target, terminal)
     if target.output == STANDARD:
@@ -57,13 +64,13 @@ def fit_model(
     with opened(
         source.files,
         terminal,
-        columns=split_names(source.columns),
+        columns=_columns(source),
         exclude=split_names(source.exclude),
         weights=source.weights,
     ) as data:
         ready()
         start = time.perf_counter()
-        model.fit(data.for_fit(), sample_weight=source.weights, **options)
+        model.fit(data.for_fit(), source.target, sample_weight=source.weights, **options)
         seconds = time.perf_counter() - start
     model.set_params(verbose=False)
     with naming(output):
@@ -71,12 +78,38 @@ def fit_model(
     description = described(model)
     record = {"output": str(output), "seconds": seconds, **description}
     names = column_names(model)
+    what = f"{len(names)} columns"
+    if source.target is not None:
+        what = f"{source.target} given {what}"
     lines = [
-        f"{description['kind']} of {len(names)} columns, fitted in {seconds:.1f} s.",
+        f"{description['kind']} of {what}, fitted in {seconds:.1f} s.",
         description["health"]["in_words"],
         f"Model: {output}",
     ]
     terminal.done(record, lines)
+
+
+def _kind(source: Source, estimator: str | None) -> str:
+    """Which estimator: with a target there is one."""
+    if source.target is None:
+        if estimator == "conditional":
+            raise typer.BadParameter("--estimator conditional needs --target COLUMN.")
+        return estimator or "diffusion"
+    if estimator not in (None, "conditional"):
+        raise typer.BadParameter(
+            f"--estimator {estimator} is a density of whole rows. With --target, leave it out."
+        )
+    if source.target in (split_names(source.exclude) or ()):
+        raise typer.BadParameter(f"--target {source.target} is among the columns of --exclude.")
+    return "conditional"
+
+
+def _columns(source: Source) -> list[str] | None:
+    """The columns to read; a target need not be named twice."""
+    columns = split_names(source.columns)
+    if columns is None or source.target is None or source.target in columns:
+        return columns
+    return [*columns, source.target]
 
 
 def _fit_options(target: Target, terminal: Terminal) -> dict[str, Any]:
@@ -97,13 +130,17 @@ def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
     foreign = sorted(set(settings) - set(_ESTIMATORS[estimator]().get_params()))
     if foreign:
         option = "--" + _OPTIONS.get(foreign[0], foreign[0].replace("_", "-"))
-        other = "family" if estimator == "diffusion" else "diffusion"
+        other = next(
+            name for name, kind in _ESTIMATORS.items() if foreign[0] in kind().get_params()
+        )
         raise typer.BadParameter(
             f"{option} is a setting of --estimator {other}, not of {estimator}."
         )
     for name in ("noise", "marginals"):
         if settings.get(name) == "none":
             settings[name] = None
+    if "bounds" in settings:
+        settings["bounds"] = _bounds(settings["bounds"])
     for name, several in (
         ("noise_scale", False),
         ("penalty", False),
@@ -118,6 +155,20 @@ def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
 # Options that are called otherwise than the parameter.
 _OPTIONS = {"n_levels": "levels", "random_state": "seed", "standardize": "no-standardize"}
 _AUTO = "auto"
+
+
+def _bounds(text: str) -> tuple[float | None, ...]:
+    """Two numbers with a comma between them, either of which may be left out."""
+    try:
+        ends = tuple(float(part) if part.strip() else None for part in text.split(","))
+    except ValueError:
+        ends = ()
+    if len(ends) != 2:
+        raise typer.BadParameter(
+            f"--bounds must be two numbers with a comma between them, such as 0,1 or 0, for no "
+            f"upper one; got {text!r}."
+        )
+    return ends
 
 
 def _numbers(name: str, text: str, several: bool) -> Any:

@@ -12,7 +12,15 @@ import kexpfam
 from kexpfam.cli.inputs import is_data
 from kexpfam.cli.terminal import Terminal
 
-__all__ = ["column_names", "described", "loaded", "ready", "shown"]
+__all__ = [
+    "column_names",
+    "described",
+    "is_conditional",
+    "loaded",
+    "ready",
+    "shown",
+    "target_name",
+]
 
 
 def ready() -> None:
@@ -22,8 +30,8 @@ def ready() -> None:
             kexpfam.keep_compilations()
 
 
-def loaded(path: str, terminal: Terminal) -> Any:
-    """The model in a file."""
+def loaded(path: str, terminal: Terminal, *, conditional: bool | None = None) -> Any:
+    """The model in a file: of whole rows, of a target given inputs, or of either kind (None)."""
     if is_data(path):
         raise ValueError(
             f"{path} is a name for data; expected a model file, as `kexpfam fit -o` writes it."
@@ -31,12 +39,27 @@ def loaded(path: str, terminal: Terminal) -> Any:
     with terminal.working("loading"):
         ready()
         model = kexpfam.load(path)
-    if isinstance(model, kexpfam.ConditionalKernelExponentialFamily):
+    if conditional is False and is_conditional(model):
         raise ValueError(
             f"{path} holds the density of a target given inputs, and this command takes densities "
-            "of whole rows. Read it in Python: kexpfam.load(path).predict_interval(X)."
+            "of whole rows. Try kexpfam predict or kexpfam score."
+        )
+    if conditional is True and not is_conditional(model):
+        raise ValueError(
+            f"{path} holds a density of whole rows, and this command takes that of a target given "
+            "inputs. Fit one with kexpfam fit DATA --target COLUMN."
         )
     return model
+
+
+def is_conditional(model: Any) -> bool:
+    """Whether a model is the density of a target given inputs."""
+    return isinstance(model, kexpfam.ConditionalKernelExponentialFamily)
+
+
+def target_name(model: Any) -> str:
+    """What the target of a conditional density is called."""
+    return model.target_name_ or "y"
 
 
 def column_names(model: Any) -> list[str]:

@@ -50,7 +50,7 @@ def report_on(
     path = Path(output)
     check_output(path, force)
     options: dict[str, Any] = {"random_state": seed, "title": title, "progress": terminal.progress}
-    model = None if model_path is None else loaded(model_path, terminal)
+    model = None if model_path is None else loaded(model_path, terminal, conditional=False)
     files = subject.named if model_path is None else subject.data
     ready()
     if files:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 from kexpfam.cli.inputs import STANDARD, Data, opened
-from kexpfam.cli.models import column_names, loaded
+from kexpfam.cli.models import column_names, is_conditional, loaded, target_name
 from kexpfam.cli.outputs import check_table_output, table_output
 from kexpfam.cli.terminal import Terminal
 
@@ -29,7 +30,11 @@ def score_rows(
     """Write one line for each row of the data."""
     check_table_output(output, force, terminal)
     model = loaded(model_path, terminal)
-    names = column_names(model)
+    if surprise and is_conditional(model):
+        raise typer.BadParameter(
+            f"--surprise is for densities of whole rows; {model_path} is that of a target."
+        )
+    names = [target_name(model)] if is_conditional(model) else column_names(model)
     headings = ["row", "log_density"]
     headings += [f"gradient_{name}" for name in names] if gradient else []
     headings += ["laplacian"] if laplacian else []
@@ -39,10 +44,12 @@ def score_rows(
         n_rows, total = 0, 0.0
         with table_output(output, headings) as write:
             for rows in blocks(data, terminal):
-                logs = plain.score_samples(rows)
+                # Of a conditional density, the last column is the target.
+                parts = (rows[:, :-1], rows[:, -1]) if is_conditional(model) else (rows,)
+                logs = plain.score_samples(*parts)
                 columns = [np.arange(n_rows + 1, n_rows + len(rows) + 1), logs]
-                columns += list(plain.gradient(rows).T) if gradient else []
-                columns += [plain.laplacian(rows)] if laplacian else []
+                columns += list(np.atleast_2d(plain.gradient(*parts).T)) if gradient else []
+                columns += [plain.laplacian(*parts)] if laplacian else []
                 columns += list(plain.surprise(rows).T) if surprise else []
                 write(columns)
                 n_rows, total = n_rows + len(rows), total + float(logs.sum())
@@ -53,10 +60,16 @@ def score_rows(
     terminal.done(record, lines)
 
 
-def columns_for(model: Any, files: list[str]) -> list[str] | None:
-    """The model's columns by name, where model and data have names; else all, by position."""
+def columns_for(model: Any, files: list[str], *, target: bool = True) -> list[str] | None:
+    """The model's columns by name, where model and data have names; else all, by position.
+
+    Of a conditional density its inputs, and then the target unless it is not asked for.
+    """
     arrays = all(Path(file).suffix.lower() == ".npy" for file in files)
-    return column_names(model) if hasattr(model, "feature_names_in_") and not arrays else None
+    if not hasattr(model, "feature_names_in_") or arrays:
+        return None
+    names = column_names(model)
+    return [*names, target_name(model)] if target and is_conditional(model) else names
 
 
 def positional(model: Any) -> Any:

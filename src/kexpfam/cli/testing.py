@@ -27,7 +27,7 @@ def judge_rows(
     model_path: str, files: list[str], terminal: Terminal, *, method: str, seed: int
 ) -> float:
     """Print statistic, p-value and what they mean; the p-value comes back."""
-    model = loaded(model_path, terminal)
+    model = loaded(model_path, terminal, conditional=False)
     with opened(files, terminal, columns=columns_for(model, files)) as data:
         plain = positional(model)
         pieces = [(rows, plain.gradient(rows)) for rows in blocks(data, terminal)]

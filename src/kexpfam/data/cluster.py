@@ -66,6 +66,8 @@ def _summary_of(
     n_columns: int,
     names: list[str] | None,
 ) -> T | None:
+    if np.iscomplexobj(rows):
+        raise ValueError(f"Partition {number} holds complex numbers; expected real ones.")
     rows = np.asarray(rows, float)
     if not len(rows):
         return None
@@ -88,22 +90,49 @@ def _combined(combine: Callable[[T, T], T], parts: list[T | None]) -> T | None:
     return total
 
 
-def dask_rows(X: Any, sample_weight: Any) -> DaskRows:
-    """The partitions of a Dask array or data frame and of its weights."""
+def _require_column(name: Any, columns: list[Any], role: str) -> None:
+    if not isinstance(name, str) or name not in columns:
+        raise ValueError(
+            f"The data frame has no {role} column {name!r:.80}. Give one of its columns' names."
+        )
+
+
+def _joined(X: Any, target: Any) -> Any:
+    """A target beside its rows, as one array."""
+    if not is_dask(target) or getattr(target, "ndim", 0) != 1:
+        raise ValueError(
+            "With a Dask array, y must be a Dask array of one dimension; got "
+            f"{type(target).__name__}."
+        )
+    from dask.array import concatenate
+
+    return concatenate([X, target.rechunk((X.chunks[0],))[:, None]], axis=1)  # type: ignore[no-untyped-call]
+
+
+def dask_rows(X: Any, sample_weight: Any, target: Any = None) -> DaskRows:
+    """The partitions of a Dask array or data frame and of its weights.
+
+    With a target, the name of a column or another array, that is the last column.
+    """
     names = None
     if hasattr(X, "columns"):
         columns = list(X.columns)
         if isinstance(sample_weight, str):
-            if sample_weight not in columns:
-                raise ValueError(f"The data frame has no weight column {sample_weight!r}.")
+            _require_column(sample_weight, columns, "weight")
             columns.remove(sample_weight)
             sample_weight = X[sample_weight]
+        if target is not None:
+            _require_column(target, columns, "target")
+            columns.remove(target)
+            columns.append(target)
         X = X[columns]
         n_columns, names = len(columns), [str(name) for name in columns]
         delayed = X.to_delayed()
     else:
         if X.ndim != 2:
             raise ValueError(f"Expected a Dask array of two dimensions; got {X.ndim}.")
+        if target is not None:
+            X = _joined(X, target)
         n_columns = X.shape[1]
         delayed = X.rechunk({1: n_columns}).to_delayed().ravel().tolist()
     if sample_weight is None:

@@ -7,6 +7,7 @@
 | "index"      | 0, 1, 2, …: an index that was saved with the table          | a warning    |
 | "identifier" | a whole number of its own for every row                     | a warning    |
 | "few rows"   | no more distinct rows than columns                          | a warning    |
+| "outlier"    | values a million times further out than half of the others  | a warning    |
 
 An error is raised where the density does not exist: all rows lie on a plane, and the thinner a
 model is across it, the likelier they are, without limit. Columns whose repeated values are spread
@@ -31,6 +32,8 @@ from kexpfam.exceptions import DegenerateTableError, DegenerateTableWarning
 __all__ = ["Degeneracy", "degeneracies", "warn_of_degeneracies"]
 
 _MOST_NAMED = 5
+# Interquartile ranges from the median. A thousand Cauchy numbers reach a thousand.
+_OUTLYING = 1e6
 _MOST_TERMS = 4
 # What pandas and R call an index that they write.
 _INDEX_NAMES = {"", "index", "level_0", "row", "rownames", "row_names"}
@@ -47,7 +50,7 @@ class Degeneracy(NamedTuple):
     `column` is the one to leave out, if that helps; `no_density` says that there is none.
     """
 
-    kind: Literal["dependent", "index", "identifier", "few rows"]
+    kind: Literal["dependent", "index", "identifier", "few rows", "outlier"]
     column: int | None
     words: str
     no_density: bool = False
@@ -86,6 +89,26 @@ def degeneracies(
         )
         found.append(Degeneracy("few rows", None, words))
     found += [_numbering(one, names) for one in row_numbers(rows, weights, n_rows)]
+    found += _outliers(rows, names)
+    return found
+
+
+def _outliers(rows: Float[np.ndarray, "k d"], names: Sequence[str] | None) -> list[Degeneracy]:
+    """Columns whose standard deviation says nothing of most of their values."""
+    quarters = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
+    widths = np.maximum(quarters[2] - quarters[0], np.finfo(float).tiny)
+    # Where half of the values are equal there is no width to measure by.
+    distances = np.where(quarters[2] > quarters[0], np.abs(rows / 2 - quarters[1] / 2) / widths, 0)
+    found = []
+    for column in np.flatnonzero(distances.max(axis=0) > _OUTLYING / 2):
+        row = int(distances[:, column].argmax())
+        words = (
+            f"{_capitalized(called(int(column), names))} holds {rows[row, column]:.4g}, while half "
+            f"of its values lie between {quarters[0, column]:.4g} and {quarters[2, column]:.4g}: "
+            "units are set by that value alone. Remove such rows if they are mistakes, or take "
+            "logarithms."
+        )
+        found.append(Degeneracy("outlier", None, words))
     return found
 
 

@@ -27,10 +27,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from jax.tree_util import register_dataclass
 from jaxtyping import Bool, Float, Int
 from scipy.optimize import elementwise, minimize_scalar
-from scipy.special import log_ndtr, ndtri_exp
 
+from kexpfam.arrays import namespace, special
 from kexpfam.data.standardize import Standardizer
 from kexpfam.logarithms import log_sum_exp
 
@@ -46,6 +47,7 @@ _NARROWEST = 0.03
 _WORTH_IT = 0.002
 _SEARCH_ROWS, _MOST_ROWS = 2000, 10_000
 _BLOCK = 4096
+_FAR = 1e4
 _HALF_LOG_TWO_PI = np.log(2 * np.pi) / 2
 
 
@@ -60,23 +62,27 @@ class _Mixtures(NamedTuple):
 class Curve(NamedTuple):
     """t(x) of every column, the logarithm of its slope and that one's first two derivatives."""
 
-    values: Float[np.ndarray, "n d"]
-    log_slopes: Float[np.ndarray, "n d"]
-    first: Float[np.ndarray, "n d"]
-    second: Float[np.ndarray, "n d"]
+    values: Float[Any, "n d"]
+    log_slopes: Float[Any, "n d"]
+    first: Float[Any, "n d"]
+    second: Float[Any, "n d"]
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class Marginals:
-    """One monotone map for each column. A mixture of one component stands for none."""
+    """One monotone map for each column. A mixture of one component stands for none.
+
+    `block_curve` is also for arrays that JAX traces.
+    """
 
     standardizer: Standardizer
-    exponents: Float[np.ndarray, " d"]
-    center: Float[np.ndarray, " d"]
-    scale: Float[np.ndarray, " d"]
-    weights: Float[np.ndarray, "d k"]
-    means: Float[np.ndarray, "d k"]
-    deviations: Float[np.ndarray, "d k"]
+    exponents: Float[Any, " d"]
+    center: Float[Any, " d"]
+    scale: Float[Any, " d"]
+    weights: Float[Any, "d k"]
+    means: Float[Any, "d k"]
+    deviations: Float[Any, "d k"]
 
     def forward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """t of x, block by block."""
@@ -89,54 +95,64 @@ class Marginals:
             return np.asarray(self._quantiles(values, columns)[0])
         return values
 
-    def _powered(self, units: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    def _powered(self, units: Float[Any, "n d"]) -> Float[Any, "n d"]:
         return (power_transform(units, self.exponents) - self.center) / self.scale
 
     def curve(self, rows: Float[np.ndarray, "n d"]) -> Curve:
         """t of x with everything that changes of variables need, block by block."""
-        pieces = [self._curve(rows[part]) for part in _blocks(len(rows))]
+        pieces = [self.block_curve(rows[part]) for part in _blocks(len(rows))]
         return Curve(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
-    def _curve(self, rows: Float[np.ndarray, "n d"]) -> Curve:
+    def block_curve(self, rows: Float[Any, "n d"]) -> Curve:
+        """The same for a few rows, of NumPy's or JAX's."""
+        numpy = namespace(rows, self.scale)
         units = self.standardizer.forward(rows)
-        base, exponent = 1 + np.abs(units), self.exponents - 1
+        base, exponent = 1 + numpy.abs(units), self.exponents - 1
         values = self._powered(units)
-        log_slopes = exponent * np.sign(units) * np.log(base) - np.log(self.scale)
-        first, second = exponent / base, -exponent * np.sign(units) / base**2
+        log_slopes = exponent * numpy.sign(units) * numpy.log(base) - numpy.log(self.scale)
+        first, second = exponent / base, -exponent * numpy.sign(units) / base**2
         if self.weights.shape[1] > 1:
-            slopes = np.exp(log_slopes)
+            slopes = numpy.exp(log_slopes)
             outer = self._gaussianized(values)
             second = second + outer.second * slopes**2 + outer.first * slopes * first
             first = first + outer.first * slopes
             values, log_slopes = outer.values, log_slopes + outer.log_slopes
         size = self.standardizer.scale
-        return Curve(values, log_slopes - np.log(size), first / size, second / size**2)
+        return Curve(values, log_slopes - numpy.log(size), first / size, second / size**2)
 
-    def _gaussianized(self, units: Float[np.ndarray, "n d"]) -> Curve:
+    def _gaussianized(self, units: Float[Any, "n d"]) -> Curve:
+        numpy = namespace(units)
         columns = np.broadcast_to(np.arange(units.shape[1]), units.shape)
         values, logs, places = self._quantiles(units, columns)
-        log_density = log_sum_exp(logs, axis=2)
-        shares = np.exp(logs - log_density[:, :, None])
+        log_density = special(logs).logsumexp(logs, axis=2)
+        shares = numpy.exp(logs - log_density[:, :, None])
         slope = -(shares * places / self.deviations).sum(axis=2)
         bend = (shares * (places**2 - 1) / self.deviations**2).sum(axis=2) - slope**2
-        log_slopes = log_density + values**2 / 2 + _HALF_LOG_TWO_PI
-        slopes = np.exp(log_slopes)
-        first = slope + values * slopes
-        return Curve(values, log_slopes, first, bend + slopes**2 + values * slopes * first)
+        # Far out one component is all there is, and the map a line; the difference of the two large
+        # numbers would be rounding.
+        far = numpy.abs(values) > _FAR
+        alone = -numpy.log((shares * self.deviations).sum(axis=2))
+        log_slopes = numpy.where(far, alone, log_density + values**2 / 2 + _HALF_LOG_TWO_PI)
+        slopes = numpy.exp(log_slopes)
+        first = numpy.where(far, 0.0, slope + values * slopes)
+        second = numpy.where(far, 0.0, bend + slopes**2 + values * slopes * first)
+        return Curve(values, log_slopes, first, second)
 
     def _quantiles(
-        self, units: Float[np.ndarray, "*n"], columns: Int[np.ndarray, "*n"]
+        self, units: Float[Any, "*n"], columns: Int[np.ndarray, "*n"]
     ) -> tuple[Any, Any, Any]:
         """Φ⁻¹(F(s)) for numbers of given columns, log densities of components, and (s − μ)/τ."""
+        numpy = namespace(units, self.weights)
+        functions = special(units, self.weights)
         with np.errstate(divide="ignore"):
-            log_weights = np.log(self.weights)[columns]
+            log_weights = numpy.log(self.weights)[columns]
         deviations = self.deviations[columns]
         places = (units[..., None] - self.means[columns]) / deviations
-        below = log_sum_exp(log_weights + log_ndtr(places), axis=-1)
-        above = log_sum_exp(log_weights + log_ndtr(-places), axis=-1)
-        nearer = ndtri_exp(np.minimum(below, above))
-        logs = log_weights - np.log(deviations) - places**2 / 2 - _HALF_LOG_TWO_PI
-        return np.where(below < above, nearer, -nearer), logs, places
+        below = functions.logsumexp(log_weights + functions.log_ndtr(places), axis=-1)
+        above = functions.logsumexp(log_weights + functions.log_ndtr(-places), axis=-1)
+        nearer = functions.ndtri_exp(numpy.minimum(below, above))
+        logs = log_weights - numpy.log(deviations) - places**2 / 2 - _HALF_LOG_TWO_PI
+        return numpy.where(below < above, nearer, -nearer), logs, places
 
     def backward(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """x of t."""
@@ -164,12 +180,11 @@ def _blocks(count: int) -> list[slice]:
     return [slice(start, start + _BLOCK) for start in range(0, max(count, 1), _BLOCK)]
 
 
-def power_transform(
-    units: Float[np.ndarray, "n d"], exponents: Float[np.ndarray, " d"]
-) -> Float[np.ndarray, "n d"]:
+def power_transform(units: Float[Any, "n d"], exponents: Float[Any, " d"]) -> Float[Any, "n d"]:
     """Yeo–Johnson, column by column."""
-    above = _box_cox(np.maximum(units, 0), exponents)
-    below = _box_cox(np.maximum(-units, 0), 2 - exponents)
+    numpy = namespace(units, exponents)
+    above = _box_cox(numpy.maximum(units, 0), exponents)
+    below = _box_cox(numpy.maximum(-units, 0), 2 - exponents)
     return above - below
 
 
@@ -182,11 +197,12 @@ def inverse_power_transform(
     return above - below
 
 
-def _box_cox(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:
+def _box_cox(values: Any, exponents: Any) -> Any:
     """((1+v)^λ − 1)/λ, accurately for small λ and v."""
-    logs = np.log1p(values)
-    safe = np.where(exponents == 0, 1.0, exponents)
-    return np.where(exponents == 0, logs, np.expm1(safe * logs) / safe)
+    numpy = namespace(values, exponents)
+    logs = numpy.log1p(values)
+    safe = numpy.where(exponents == 0, 1.0, exponents)
+    return numpy.where(exponents == 0, logs, numpy.expm1(safe * logs) / safe)
 
 
 def _inverse_box_cox(values: np.ndarray, exponents: np.ndarray) -> np.ndarray:

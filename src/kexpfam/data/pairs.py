@@ -1,7 +1,9 @@
 """Rows of inputs with a target each: in units, distinct, in the order of their keys.
 
 Copies of a row, inputs and target, are one row with the sum of their weights; a weight is the same
-as a repetition, and the order in which rows came changes no last digit.
+as a repetition, and the order in which rows came changes no last digit. Of more rows than a model
+looks at one by one, a sample by their keys is kept (see `kexpfam.data.sketch`), and a source of all
+of them for sums.
 
 | name    | shape  | meaning                                   |
 |---------|--------|-------------------------------------------|
@@ -18,10 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, UInt64
 
-from kexpfam.data.sketch import row_keys, sketch_rows
-from kexpfam.data.standardize import Standardizer
+from kexpfam.data.rows import ArrayRows, RowSource
+from kexpfam.data.sketch import InUnits, Sketching, row_keys, sketch_rows
+from kexpfam.data.standardize import Standardizer, sum_columns
 
-__all__ = ["Pairs", "make_pairs"]
+__all__ = ["PairTable", "Pairs", "make_table", "with_target"]
 
 
 class Pairs(NamedTuple):
@@ -42,14 +45,55 @@ class Pairs(NamedTuple):
         return self.weights.mean() / self.weights
 
 
-def make_pairs(
-    X: Float[np.ndarray, "n d"],
-    y: Float[np.ndarray, " n"],
-    weights: Float[np.ndarray, " n"],
-    seed: int,
-) -> tuple[Standardizer, Pairs]:
+class PairTable(NamedTuple):
+    """Units of the inputs, some or all of the rows, and a source of all of them.
+
+    The source's rows are inputs in units with the target, in its own, as their last column. `low`
+    and `high` are the smallest and largest target of all.
+    """
+
+    standardizer: Standardizer
+    rows: Pairs
+    source: RowSource
+    low: float
+    high: float
+
+
+def make_table(source: RowSource, seed: int, size: int) -> PairTable:
+    """Up to `size` rows, all of them if there are no more; two passes over those of a stream."""
+    if isinstance(source, ArrayRows) and source.n_rows <= size:
+        return _whole_table(np.asarray(source.rows), np.asarray(source.weights), seed)
+    sums = sum_columns(source)
+    if sums.n_rows == 0:
+        raise ValueError("Expected rows of positive weight; got none.")
+    scale = np.sqrt(sums.squares / sums.weight)
+    spread = _units(sums.mean * sums.magnitude, scale * sums.magnitude)
+    sketching = Sketching(spread, seed, size)
+    sketch = source.total(sketching, sketching.combine, "sketch")
+    if len(sketch.rows) < size:
+        return _whole_table(sketch.rows, sketch.weights, seed)
+    standardizer = Standardizer(spread.center[:-1], spread.scale[:-1])
+    inputs = standardizer.forward(sketch.rows[:, :-1])
+    rows = Pairs(inputs, sketch.rows[:, -1], sketch.weights, sketch.keys)
+    in_units = source.mapped(InUnits(with_target(standardizer)))
+    return PairTable(standardizer, rows, in_units, float(sketch.low[-1]), float(sketch.high[-1]))
+
+
+def with_target(standardizer: Standardizer) -> Standardizer:
+    """Units of inputs and target, where the target keeps its own."""
+    return Standardizer(np.append(standardizer.center, 0.0), np.append(standardizer.scale, 1.0))
+
+
+def _units(center: Float[np.ndarray, " e"], scale: Float[np.ndarray, " e"]) -> Standardizer:
+    """A column that is constant has the unit one."""
+    varies = scale > 1e-12 * np.abs(center)
+    return Standardizer(center, np.where(varies, scale, 1.0))
+
+
+def _whole_table(
+    table: Float[np.ndarray, "n e"], weights: Float[np.ndarray, " n"], seed: int
+) -> PairTable:
     """Units from all rows; copies of a row become one with their weights' sum."""
-    table = np.column_stack([X, y])
     kept = weights > 0
     table, weights = table[kept], weights[kept]
     # Sorted before anything is summed, so that the order of the rows changes no last digit.
@@ -59,10 +103,11 @@ def make_pairs(
     totals = np.add.reduceat(weights, np.flatnonzero(first))
     table = table[first]
     center = np.average(table, axis=0, weights=totals)
-    scale = np.sqrt(np.average((table - center) ** 2, axis=0, weights=totals))
-    scale[~(scale > 1e-12 * np.abs(center))] = 1.0
-    keys = row_keys((table - center) / scale, seed)
+    spread = _units(center, np.sqrt(np.average((table - center) ** 2, axis=0, weights=totals)))
+    keys = row_keys(spread.forward(table), seed)
     sketch = sketch_rows(table, totals, keys, len(table))
-    standardizer = Standardizer(center[:-1], scale[:-1])
+    standardizer = Standardizer(spread.center[:-1], spread.scale[:-1])
     inputs = standardizer.forward(sketch.rows[:, :-1])
-    return standardizer, Pairs(inputs, sketch.rows[:, -1], sketch.weights, sketch.keys)
+    rows = Pairs(inputs, sketch.rows[:, -1], sketch.weights, sketch.keys)
+    source = ArrayRows(np.column_stack([inputs, rows.y]), rows.weights)
+    return PairTable(standardizer, rows, source, float(rows.y.min()), float(rows.y.max()))

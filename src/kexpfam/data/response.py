@@ -77,6 +77,21 @@ class Response(NamedTuple):
         second = -first / (1 + inner)
         return self.sign * first / self.unit, second / self.unit**2
 
+    def residual_bounds(
+        self,
+        bounds: tuple[float, float],
+        mean: Float[np.ndarray, " n"],
+        scale: Float[np.ndarray, " n"],
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """The smallest and largest (t(y) − mean) / scale; infinite where there is no bound."""
+        low, high = (
+            (self.forward(np.array([bound])) - mean) / scale
+            if np.isfinite(bound)
+            else np.full(len(mean), bound)
+            for bound in bounds
+        )
+        return low, high
+
     def _along(
         self, y: Float[np.ndarray, "*shape"]
     ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:

@@ -64,6 +64,10 @@ class RowSource(ABC):
         """Rows that this process walks itself, and what they are seen through; else None."""
         return None
 
+    def check(self, trace: Any) -> None:
+        """Raise if a pass over the rows has met others than the passes before it."""
+        return
+
 
 class LocalRows(RowSource):
     """Rows that this process reads itself, one chunk after the other."""
@@ -128,6 +132,9 @@ class MappedRows(RowSource):
     def local(self) -> tuple[LocalRows, Callable[[Chunk], Chunk]] | None:
         found = self.source.local()
         return None if found is None else (found[0], _Chained(found[1], self.function))
+
+    def check(self, trace: Any) -> None:
+        self.source.check(trace)
 
 
 # Small classes rather than closures: they travel to other processes.

@@ -47,6 +47,8 @@ def spooled(blocks: Iterable[Any], progress: Progress) -> ArrayRows:
                 )
             rows, weights = block if isinstance(block, tuple) else (block, None)
             refuse_what_is_no_table(rows, label)
+            if np.iscomplexobj(rows):
+                raise ValueError(f"{label} holds complex numbers; expected real ones.")
             try:
                 rows = np.asarray(rows, float)
             except (TypeError, ValueError) as error:

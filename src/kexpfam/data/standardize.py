@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from jax.tree_util import register_dataclass
 from jaxtyping import Float
 
+from kexpfam.arrays import namespace
 from kexpfam.data.columns import called, dropping
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.exceptions import DegenerateTableError
@@ -38,18 +40,24 @@ __all__ = [
 ]
 
 _CONSTANT = 16 * np.finfo(float).eps
+# Standard deviations from the center; rows further out count as that far. Powers and squares of it
+# are still numbers.
+_FURTHEST = 1e30
 _MOST_NAMED = 5
 
 
+@register_dataclass
 @dataclass(frozen=True)
 class Standardizer:
-    """The affine map from the user's units to standardized ones."""
+    """The affine map from the user's units to standardized ones, also inside compiled code."""
 
-    center: Float[np.ndarray, " d"]
-    scale: Float[np.ndarray, " d"]
+    center: Float[Any, " d"]
+    scale: Float[Any, " d"]
 
-    def forward(self, rows: Float[np.ndarray, "*n d"]) -> Float[np.ndarray, "*n d"]:
-        return (rows - self.center) / self.scale
+    def forward(self, rows: Float[Any, "*n d"]) -> Float[Any, "*n d"]:
+        with np.errstate(over="ignore"):
+            units = (rows - self.center) / self.scale
+        return namespace(units).clip(units, -_FURTHEST, _FURTHEST)
 
     def backward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         return rows * self.scale + self.center

@@ -1,4 +1,4 @@
-"""Rows added to a fitted model, taken away, and joined with another's: both estimators' part."""
+"""Rows added to a fitted model, taken away, and joined with another's: all estimators' part."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.reading import read_rows
 from kexpfam.exceptions import SingularSystemError
+from kexpfam.pipeline.adding import NOT_SEEN
 from kexpfam.progress import Progress
 
-__all__ = ["SUMS_LEFT_OUT", "AdditiveRows"]
+__all__ = ["SUMS_LEFT_OUT", "AdditiveRows", "AdditiveSums"]
 
 
-class AdditiveRows:
-    """`partial_fit`, `forget`, `merge` and `emptied`, for what is solved from sums over rows."""
+class AdditiveSums:
+    """`merge` and `emptied`, for what is solved from sums over rows."""
 
     verbose: bool
-
-    @abstractmethod
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self: ...
 
     @abstractmethod
     def _with_rows(self, source: RowSource, sign: float) -> Self:
@@ -44,53 +42,14 @@ class AdditiveRows:
     def _empty(self) -> None:
         """Forget all rows, and keep the choices."""
 
-    def _fit_first(self, X: Any, sample_weight: Any) -> Self:
-        """Fit to rows that others will be added to."""
-        return self.fit(X, None, sample_weight)
-
     def _can_take_rows(self) -> bool:
         """Whether rows can be added; if not, an AttributeError says why."""
         return True
 
-    @available_if(lambda model: model._can_take_rows())
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Add the rows of X to those that the model has seen.
-
-        The first call is `fit`: it chooses units, base density, frequencies and hyper-parameters.
-        Later calls keep these, add to the sums over rows and solve again.
-
-        Parameters
-        ----------
-        X, sample_weight : as in `fit`
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
+    def _without_rows(self, source: RowSource) -> Self:
+        """Take rows away; sums that no rows can have mean that some were never there."""
         try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return self._fit_first(X, sample_weight)
-        return self._add(X, sample_weight, 1.0)
-
-    def forget(self, X: Any, sample_weight: Any = None) -> Self:
-        """Take the rows of X out of the sums again, exactly (up to rounding).
-
-        What was chosen with them in sight stays as it was: base density, frequencies and
-        hyper-parameters. To forget rows altogether, fit again without them.
-
-        Parameters
-        ----------
-        X, sample_weight : as in `fit`
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        try:
-            return self._add(X, sample_weight, -1.0)
+            return self._with_rows(source, -1.0)
         except SingularSystemError as error:
             raise SingularSystemError(f"{NOT_SEEN} What was left gave: {error}") from error
 
@@ -135,13 +94,61 @@ class AdditiveRows:
         empty._empty()
         return empty
 
-    def _add(self, X: Any, sample_weight: Any, sign: float) -> Self:
-        source = read_rows(self, X, sample_weight, Progress(self.verbose), first=False)
-        return self._with_rows(source, sign)
+
+class AdditiveRows(AdditiveSums):
+    """`partial_fit` and `forget`, for densities of rows."""
+
+    @abstractmethod
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self: ...
+
+    def _fit_first(self, X: Any, sample_weight: Any) -> Self:
+        """Fit to rows that others will be added to."""
+        return self.fit(X, None, sample_weight)
+
+    @available_if(lambda model: model._can_take_rows())
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add the rows of X to those that the model has seen.
+
+        The first call is `fit`: it chooses units, base density, frequencies and hyper-parameters.
+        Later calls keep these, add to the sums over rows and solve again.
+
+        Parameters
+        ----------
+        X, sample_weight : as in `fit`
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return self._fit_first(X, sample_weight)
+        return self._with_rows(self._further(X, sample_weight), 1.0)
+
+    def forget(self, X: Any, sample_weight: Any = None) -> Self:
+        """Take the rows of X out of the sums again, exactly (up to rounding).
+
+        What was chosen with them in sight stays as it was: base density, frequencies and
+        hyper-parameters. To forget rows altogether, fit again without them.
+
+        Parameters
+        ----------
+        X, sample_weight : as in `fit`
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        return self._without_rows(self._further(X, sample_weight))
+
+    def _further(self, X: Any, sample_weight: Any) -> RowSource:
+        return read_rows(self, X, sample_weight, Progress(self.verbose), first=False)
 
 
 SUMS_LEFT_OUT = (
     "This model was saved without its sums over rows: it predicts, and cannot take up or give away "
     "rows. Save it with sums=True, or fit again."
 )
-NOT_SEEN = "`forget` takes rows that the model has seen, once each; were these among them?"

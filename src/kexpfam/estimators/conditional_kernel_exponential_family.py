@@ -7,19 +7,41 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam.choices import checked_name, entropy, seeded, shown, whole
+from kexpfam.choices import checked_name, seeded, shown, whole
 from kexpfam.choices import share as checked_share
+from kexpfam.data.pairs import PairTable, make_table
+from kexpfam.data.rows import ArrayRows, RowSource
+from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveSums
+from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import checked_flag, checked_rows, checked_weights
 from kexpfam.estimators.frames import framed
 from kexpfam.estimators.judged import JudgedFit
+from kexpfam.estimators.reading import read_pairs
 from kexpfam.estimators.saving import Saved
-from kexpfam.estimators.targets import checked_bounds, checked_pairs, refuse_degenerate
+from kexpfam.estimators.targets import (
+    checked_bounds,
+    checked_lattice,
+    checked_pairs,
+    refuse_degenerate,
+    refuse_outside,
+)
 from kexpfam.exceptions import ModelFileError
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS
 from kexpfam.model.conditional import ConditionalDensity
-from kexpfam.pipeline.conditional import ConditionalFit, ConditionalSettings, fit_conditional
+from kexpfam.moments import CheckpointedWalk, add_moments
+from kexpfam.pipeline.conditional import (
+    MOST_ROWS,
+    ConditionalFit,
+    ConditionalSettings,
+    TargetSums,
+    emptied,
+    fit_conditional,
+    with_rows,
+    with_sums,
+)
 from kexpfam.progress import Progress
 
 __all__ = ["ConditionalKernelExponentialFamily"]
@@ -28,9 +50,15 @@ _KERNELS = ("auto", "rbf", "matern")
 _SOLUTIONS = ("likelihood", "closed_form")
 _STATISTICS = ("mean", "median", "mode")
 _KINDS = ("equal_tailed", "highest_density")
+_NO_SUMS = (
+    "The likeliest tilt does not follow from sums over rows, so that none can be added or taken "
+    "away. Take solution='closed_form', or fit again to all rows."
+)
 
 
-class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseEstimator):
+class ConditionalKernelExponentialFamily(
+    JudgedFit, AdditiveSums, Saved, RegressorMixin, BaseEstimator
+):
     """The density of one target given inputs, with intervals, quantiles and draws.
 
     A Gaussian process gives the location and scale of y at each x. A tilt, a function of the
@@ -49,14 +77,20 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
         Both are normalized in the same way, and chosen from by held-out likelihood.
     kernel : {"auto", "rbf", "matern"}, default="auto"
         The kernel over x; "auto" takes the one with the higher evidence.
-    bounds : pair or None, default=None
+    bounds : pair, "auto" or None, default=None
         The smallest and largest value that y can have, ``None`` in place of one for no bound, such
-        as ``(0, None)``. There is no mass outside of them.
+        as ``(0, None)``. There is no mass outside of them. "auto" finds a bound at 0, and for
+        shares at 1 or 100, where the rows keep to one side of it against all odds.
+    lattice : float, "auto" or None, default=None
+        The distance between neighboring values of a y that is a whole number, a grade or a count;
+        "auto" finds it. The model then gives probabilities: `score_samples` the log of that of y,
+        which is minus infinity between the points.
     gate : bool, default=True
         Return the base density (location and scale) alone unless the tilt beats it on held-out
         rows by more than a standard error.
     random_state : int, RandomState or None, default=None
-        Seed of the folds.
+        Seed of the order in which rows are looked at: which are points, which are in the sample
+        and in which fold. An int gives the same model again.
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -73,6 +107,12 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
         Whether the model is more than its base density.
     penalty_ : float
         The penalty of the tilt; infinite where there is none.
+    weight_ : float
+        The total weight of all rows seen.
+    bounds_ : tuple of float
+        The bounds, given or found; infinite where there is none.
+    target_name_ : str or None
+        The name of y, where it was the name of a column or a series with one.
     kernel_ : {"rbf", "matern"}
     length_scale_ : ndarray of shape (n_features,)
         In the units of each input; a large one means that the input hardly matters.
@@ -86,9 +126,14 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
 
     Notes
     -----
-    Up to 1200 rows the location is exact; beyond that it uses 1024 points (Nyström), and its cost
-    is linear in the rows. The tilt is fitted to at most 20 000 rows. A file written by `save` holds
-    the points, which are inputs of training rows.
+    Up to 1200 rows the location is exact; beyond that it uses 1024 points (Nyström) and sums over
+    all rows, and its cost is linear in the rows: a pass takes about a minute a million on one core,
+    where the exact location would take the cube. Everything else is chosen on a sample of at most
+    20 000 rows, which the likeliest tilt is fitted to as well. The closed form is solved from sums
+    over all rows: it takes rows in (`partial_fit`, `merge`) and out (`forget`) afterwards. Its
+    residuals are measured by the location of the first fit.
+
+    A file written by `save` holds the points, which are inputs of training rows.
 
     Examples
     --------
@@ -111,6 +156,7 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
         solution: str = "likelihood",
         kernel: str = "auto",
         bounds: Any = None,
+        lattice: Any = None,
         gate: bool = True,
         random_state: Any = None,
         verbose: bool = False,
@@ -119,32 +165,132 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
         self.solution = solution
         self.kernel = kernel
         self.bounds = bounds
+        self.lattice = lattice
         self.gate = gate
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ConditionalKernelExponentialFamily:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+    ) -> ConditionalKernelExponentialFamily:
         """Fit the density of y given X.
 
         Parameters
         ----------
-        X : array or data frame of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
+        X : array or data frame of shape (n_samples, n_features), or a stream
+            A path or list of paths (Parquet, CSV, Arrow), a pyarrow dataset or table, an iterator
+            of (block, targets) or (block, targets, weights), a Dask array or data frame. Memory
+            does not grow with the number of rows.
+        y : array of shape (n_samples,), or str
+            The targets; of files and data frames of Dask, the name of the column that holds them;
+            of an iterator, None.
         sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows. A weight of two is the same as giving a row twice.
+            Non-negative weights of the rows; of files, the name of the column that holds them. A
+            weight of two is the same as giving a row twice.
+        checkpoint : path, optional
+            A file that the passes over many rows are saved to every ten seconds. A fit that was cut
+            off goes on from it, and ends as it would have ended; then the file is removed.
 
         Returns
         -------
         self
         """
-        settings = self._settings()
-        X, y = checked_pairs(self, X, y, reset=True)
-        weights = checked_weights(sample_weight, X)
-        names = list(getattr(self, "feature_names_in_", [])) or None
-        refuse_degenerate(X, y, weights, settings.bounds, names)
-        seed = entropy(self.random_state)[0]
-        self.fitted_ = fit_conditional(X, y, weights, settings, seed, Progress(self.verbose))
+        settings, progress = self._settings(), Progress(self.verbose)
+        source = read_pairs(self, X, y, sample_weight, progress)
+        name = y if isinstance(y, str) else getattr(y, "name", None)
+        with checkpointed(self, source, checkpoint) as (saved, numbers):
+            table = make_table(source, numbers[0], MOST_ROWS)
+            names = list(getattr(self, "feature_names_in_", [])) or None
+            on_lattice = settings.lattice is not None
+            refuse_degenerate(*_some_rows(source, table), names, on_lattice=on_lattice)
+            refuse_outside(table.low, table.high, settings.bounds)
+            # One file for each pass over the rows.
+            files = [] if saved is None else [saved, saved.beside("tilt")]
+            walks = [CheckpointedWalk(one, numbers).total for one in files]
+            found = fit_conditional(table, settings, numbers[0], progress, walks)
+        self.fitted_ = found._replace(target=name if isinstance(name, str) else None)
         return self
+
+    @available_if(lambda model: model._can_take_rows())
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> ConditionalKernelExponentialFamily:
+        """Add rows to those that the model has seen; with ``solution="closed_form"``.
+
+        The first call is `fit`: it chooses units, kernel, points, functions and penalty, and the
+        location that residuals are measured by. Later calls keep these, add to the sums over rows
+        and solve for location and tilt again.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "fitted_"):
+            return self.fit(X, y, sample_weight)
+        return self._with_rows(self._further(X, y, sample_weight), 1.0)
+
+    def forget(
+        self, X: Any, y: Any = None, sample_weight: Any = None
+    ) -> ConditionalKernelExponentialFamily:
+        """Take rows out of the sums again, exactly (up to rounding).
+
+        What was chosen with them in sight stays as it was: units, kernel, points, functions, scale
+        and penalty. To forget rows altogether, fit again without them.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in `fit`
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._kept_sums()
+        return self._without_rows(self._further(X, y, sample_weight))
+
+    def _further(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
+        return read_pairs(self, X, y, sample_weight, Progress(self.verbose), first=False)
+
+    def _can_take_rows(self) -> bool:
+        if self.solution != "closed_form":
+            raise AttributeError(_NO_SUMS)
+        return True
+
+    def _kept_sums(self) -> TargetSums:
+        if self.fitted_.reference is None:
+            raise ValueError(_NO_SUMS)
+        if self.fitted_.sums is None:
+            raise ValueError(SUMS_LEFT_OUT)
+        return self.fitted_.sums
+
+    def _with_rows(self, source: RowSource, sign: float) -> ConditionalKernelExponentialFamily:
+        self._kept_sums()
+        self.fitted_ = with_rows(self.fitted_, source, sign, self._settings())
+        return self
+
+    def _with_sums_of(
+        self, other: ConditionalKernelExponentialFamily
+    ) -> ConditionalKernelExponentialFamily:
+        sums = add_moments(self._kept_sums(), other._kept_sums())
+        self.fitted_ = with_sums(self.fitted_, sums, self._settings())
+        return self
+
+    def _choices(self) -> Any:
+        self._kept_sums()
+        density, fit = self.density_, self.fitted_
+        units = density.standardizer.center, density.standardizer.scale
+        # Words are no arrays; which kernel it is shows in the functions.
+        numbers = [one for one in density.functions if not isinstance(one, str)]
+        return units, density.response, numbers, density.factor, fit.reference.told, fit.penalty
+
+    def _empty(self) -> None:
+        self._kept_sums()
+        self.fitted_ = emptied(self.fitted_)
 
     def _settings(self) -> ConditionalSettings:
         auto = isinstance(self.n_components, str) and self.n_components == "auto"
@@ -155,11 +301,12 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
             solution=checked_name("solution", self.solution, _SOLUTIONS),
             kernel=checked_name("kernel", self.kernel, _KERNELS),
             bounds=checked_bounds(self.bounds),
+            lattice=checked_lattice(self.lattice, self.solution),
             gate=checked_flag("gate", self.gate),
         )
 
     def _state(self, sums: bool) -> ConditionalFit:
-        return self.fitted_
+        return self.fitted_ if sums else self.fitted_._replace(sums=None)
 
     def _restore(self, state: ConditionalFit) -> None:
         density = state.density
@@ -181,7 +328,22 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
     @property
     def penalty_(self) -> float:
         """The penalty of the tilt."""
-        return self.fitted_.penalty
+        return self.fitted_.penalty if self.has_tilt_ else float("inf")
+
+    @property
+    def weight_(self) -> float:
+        """The total weight of the rows."""
+        return self.fitted_.weight
+
+    @property
+    def bounds_(self) -> tuple[float, float]:
+        """The bounds, given or found."""
+        return self.density_.bounds
+
+    @property
+    def target_name_(self) -> str | None:
+        """The name of the target."""
+        return self.fitted_.target
 
     @property
     def kernel_(self) -> str:
@@ -383,3 +545,13 @@ class ConditionalKernelExponentialFamily(JudgedFit, Saved, RegressorMixin, BaseE
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)
         return checked_rows(self, X, reset=False)
+
+
+def _some_rows(
+    source: RowSource, table: PairTable
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Rows to look for mistakes in: as they were given, or a sample where they are many."""
+    if isinstance(source, ArrayRows) and source.n_rows <= MOST_ROWS:
+        return source.rows[:, :-1], source.rows[:, -1], source.weights
+    rows = table.rows
+    return table.standardizer.backward(rows.inputs), rows.y, rows.weights

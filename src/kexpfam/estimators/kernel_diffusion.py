@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import astuple, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from kexpfam.choices import (
 )
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
+from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import checked_flag, checked_rows
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
@@ -35,7 +35,6 @@ from kexpfam.exceptions import FlowWarning, ModelFileError
 from kexpfam.features import InteractionFeatures
 from kexpfam.model import FlowDensity
 from kexpfam.model.health import flow_complaint
-from kexpfam.moments import Checkpoint
 from kexpfam.moments.level_sums import LevelSums
 from kexpfam.pipeline.diffusion import (
     DiffusionFit,
@@ -218,15 +217,10 @@ class KernelDiffusion(
     ) -> KernelDiffusion:
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
-        numbers = entropy(self.random_state)
-        saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
-        if saved is not None:
-            numbers = saved.entropy(numbers)
         names = list(getattr(self, "feature_names_in_", [])) or None
-        seed = np.random.SeedSequence(numbers)
-        self.fitted_ = fit_diffusion(source, settings, seed, progress, names, saved)
-        if saved is not None:
-            saved.remove()
+        with checkpointed(self, source, checkpoint) as (saved, numbers):
+            seed = np.random.SeedSequence(numbers)
+            self.fitted_ = fit_diffusion(source, settings, seed, progress, names, saved)
         return self
 
     def _state(self, sums: bool) -> DiffusionFit:

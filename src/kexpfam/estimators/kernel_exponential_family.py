@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +10,10 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import BASES, RescaledDensity
-from kexpfam.choices import checked_name, entropy, resolve, whole
+from kexpfam.choices import checked_name, resolve, whole
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
+from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import (
     checked_flag,
     checked_length_scales,
@@ -28,7 +28,7 @@ from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import ModelFileError
 from kexpfam.features import FEATURES, SPECTRA, InteractionFeatures
 from kexpfam.model import TiltedDensity
-from kexpfam.moments import Checkpoint, add_moments
+from kexpfam.moments import add_moments
 from kexpfam.noise import NOISES
 from kexpfam.normalizer import NORMALIZERS
 from kexpfam.pipeline.family import (
@@ -83,8 +83,11 @@ class KernelExponentialFamily(
         ``RationalQuadratic(alpha=2)``.
     length_scale : "auto", float or array of shape (n_features,), default="auto"
         The kernel's length-scale in each column.
-    base : {"mixture", "averaged_mixture", "gaussian", "uniform"} or object, default="mixture"
-        The base density q0: a family to fit, or any object with ``log_density(X)``,
+    base : {"mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"} or object, \
+            default="mixture"
+        The base density q0: a family to fit ("boxes" are a mixture of boxes with soft edges, for
+        data that end abruptly, and "auto" takes them where held-out rows prefer them to the mixture
+        of Gaussians), or any object with ``log_density(X)``,
         ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
     noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"
         The distribution of the noise. "auto" is Gaussian noise where the basis averages over it in
@@ -94,14 +97,21 @@ class KernelExponentialFamily(
         Standard deviation of the noise.
     penalty : "auto" or float, default="auto"
         The ridge penalty λ on the coefficients.
+    solution : {"closed_form", "likelihood"}, default="closed_form"
+        How the coefficients are found: by denoising score matching in closed form, or, in one or
+        two columns, as those of the largest penalized likelihood, which is convex and starts from
+        the closed form. Length-scale and penalty of the likelihood are chosen on folds of the
+        rows, whatever `criterion` says. For a basis of Fourier functions ("fourier", "grid").
     criterion : {"score_matching", "likelihood"}, default="score_matching"
         What tuning minimizes on held-out rows: the noise-free score matching loss, or the
         negative log-likelihood.
     tuning : {"adam", "folds"} or Tuning, default="adam"
         "adam" follows the gradient of the criterion through the closed form, then re-chooses
         penalty and noise scale by cross-validation; "folds" only cross-validates.
-    normalizer : {"importance", "quadrature"} or object, default="importance"
-        How the normalizing constant is found; quadrature for one or two columns.
+    normalizer : {"auto", "importance", "quadrature"} or object, default="auto"
+        How the normalizing constant is found: by quadrature, which is for one or two columns and
+        exact for practical purposes, or by importance sampling. "auto" is quadrature where it can
+        be had.
     standardize : bool, default=True
         Whether columns are brought to zero mean and unit variance before fitting.
     gate : bool, default=True
@@ -191,9 +201,10 @@ class KernelExponentialFamily(
         noise: Any = "auto",
         noise_scale: Any = "auto",
         penalty: Any = "auto",
+        solution: str = "closed_form",
         criterion: str = "score_matching",
         tuning: Any = "adam",
-        normalizer: Any = "importance",
+        normalizer: Any = "auto",
         standardize: bool = True,
         gate: bool = True,
         random_state: Any = None,
@@ -207,6 +218,7 @@ class KernelExponentialFamily(
         self.noise = noise
         self.noise_scale = noise_scale
         self.penalty = penalty
+        self.solution = solution
         self.criterion = criterion
         self.tuning = tuning
         self.normalizer = normalizer
@@ -239,15 +251,10 @@ class KernelExponentialFamily(
         """
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
-        numbers = entropy(self.random_state)
-        saved = None if checkpoint is None else Checkpoint(Path(checkpoint))
-        if saved is not None:
-            numbers = saved.entropy(numbers)
         names = list(getattr(self, "feature_names_in_", [])) or None
         settings = self._settings(self.n_features_in_)
-        self.fitted_ = fit_family(source, settings, numbers, progress, names, saved)
-        if saved is not None:
-            saved.remove()
+        with checkpointed(self, source, checkpoint) as (saved, numbers):
+            self.fitted_ = fit_family(source, settings, numbers, progress, names, saved)
         return self
 
     def _state(self, sums: bool) -> FamilyFit:
@@ -289,17 +296,17 @@ class KernelExponentialFamily(
 
     @property
     def log_normalizer_error_(self) -> float:
-        """The standard error of log Z."""
+        """The error of log Z: a standard error of draws, or a bound on that of a quadrature."""
         return self.fitted_.normalizer.error
 
     @property
     def effective_sample_size_(self) -> float:
-        """Of the draws that estimate log Z."""
+        """Of the draws that estimate log Z; NaN where a quadrature does."""
         return self.fitted_.normalizer.effective_sample_size
 
     @property
     def pareto_shape_(self) -> float:
-        """Of the tail of the weights that estimate log Z."""
+        """Of the tail of the weights that estimate log Z; NaN where a quadrature does."""
         return self.fitted_.normalizer.pareto_shape
 
     @property
@@ -554,6 +561,7 @@ class KernelExponentialFamily(
                 noise_scale=checked_number("noise_scale", self.noise_scale, least=0.0),
                 length_scale=checked_length_scales(self.length_scale, n_columns),
             ),
+            solution=self._checked_solution(n_columns),
             criterion=checked_name("criterion", self.criterion, CRITERIA),
             tuning=resolve(
                 "tuning", self.tuning, _TUNINGS, "an object like Tuning(n_steps=30)", "n_folds"
@@ -568,3 +576,13 @@ class KernelExponentialFamily(
             standardize=checked_flag("standardize", self.standardize),
             gate=checked_flag("gate", self.gate),
         )
+
+    def _checked_solution(self, n_columns: int) -> str:
+        solution = checked_name("solution", self.solution, ("closed_form", "likelihood"))
+        if solution == "likelihood" and n_columns > 2:
+            raise ValueError(
+                "solution='likelihood' integrates over all columns, and so is for one or two of "
+                f"them; got {n_columns}. Take solution='closed_form', or KernelDiffusion; for one "
+                "column given the others, ConditionalKernelExponentialFamily."
+            )
+        return str(solution)

@@ -6,23 +6,32 @@
 | path, list of paths, pyarrow dataset, table | batch by batch; weights by a column's name   |
 | iterator of blocks, or (block, weights)     | once, into a temporary file                  |
 | Dask array, data frame                      | by the workers                               |
+
+With a target, y is an array beside an array, a column's name beside files and data frames of Dask,
+a Dask array beside one, and an iterator gives (block, targets) or (block, targets, weights). The
+source's last column is the target.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kexpfam.choices import nearest
 from kexpfam.data.cluster import dask_rows, is_dask
 from kexpfam.data.files import FileRows
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.spool import spooled
+from kexpfam.data.steady import SteadyRows
 from kexpfam.estimators.checks import checked_rows, checked_weights
+from kexpfam.estimators.targets import checked_pairs
 from kexpfam.progress import Progress
 
-__all__ = ["read_rows"]
+__all__ = ["read_pairs", "read_rows"]
 
 
 def read_rows(
@@ -34,8 +43,78 @@ def read_rows(
         least = 2 if first else 1
         X = checked_rows(estimator, X, ensure_min_samples=least, reset=first)
         return ArrayRows(X, checked_weights(sample_weight, X), progress)
+    _learn_columns(estimator, source, 0, first)
+    return SteadyRows(source)
+
+
+def read_pairs(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, progress: Progress, *, first: bool = True
+) -> RowSource:
+    """Rows of inputs with their target as the last column."""
+    source: Any = None
+    if is_dask(X):
+        source = dask_rows(X, sample_weight, y)
+    elif hasattr(X, "__next__"):
+        if y is not None:
+            raise ValueError(
+                "With an iterator, y must be None: give targets with the rows, as pairs "
+                "(block, targets) or triples (block, targets, weights)."
+            )
+        source = _stream(_joined_blocks(X), sample_weight, progress)
+    else:
+        source = _stream(X, sample_weight, progress)
+        if isinstance(source, FileRows):
+            source = _with_target_last(source, y)
+    if source is None:
+        X, y = checked_pairs(estimator, X, y, reset=first)
+        return ArrayRows(np.column_stack([X, y]), checked_weights(sample_weight, X), progress)
+    _learn_columns(estimator, source, 1, first)
+    return SteadyRows(source)
+
+
+def _joined_blocks(blocks: Any) -> Iterator[tuple[Any, Any]]:
+    """Blocks with their target as the last column, and their weights."""
+    for number, block in enumerate(blocks):
+        if not isinstance(block, tuple) or len(block) not in (2, 3):
+            raise ValueError(
+                f"Block {number} must be a pair (rows, targets) or a triple (rows, targets, "
+                f"weights); got {type(block).__name__}."
+            )
+        rows, targets = np.asarray(block[0], float), np.asarray(block[1], float)
+        if rows.ndim != 2 or targets.shape != (len(rows),):
+            raise ValueError(
+                f"Block {number} must have two dimensions and a target for each row; got the "
+                f"shapes {rows.shape} and {targets.shape}."
+            )
+        yield np.column_stack([rows, targets]), block[2] if len(block) == 3 else None
+
+
+def _with_target_last(source: FileRows, target: Any) -> FileRows:
+    if not isinstance(target, str):
+        raise ValueError(
+            "With files, y must be the name of the column that holds the target; got "
+            f"{type(target).__name__}."
+        )
+    names = source.names
+    if names is None:
+        raise ValueError(
+            "A target is named, but the file is a plain array without names. Save a table as "
+            "Parquet or CSV, or give arrays."
+        )
+    if target not in names:
+        raise ValueError(
+            f"There is no column {target!r} to be the target. The columns are "
+            f"{', '.join(names[:10])}.{nearest(target, names)}"
+        )
+    return replace(source, columns=(*(name for name in names if name != target), target))
+
+
+def _learn_columns(estimator: Any, source: Any, n_targets: int, first: bool) -> None:
+    """The inputs' names and number, or a check against those that are known."""
     names = getattr(source, "names", None)
     n_columns = source.rows.shape[1] if isinstance(source, ArrayRows) else source.n_columns
+    n_columns -= n_targets
+    names = None if names is None else names[:n_columns]
     if first:
         estimator.n_features_in_ = n_columns
         if names is not None:
@@ -47,7 +126,6 @@ def read_rows(
             f"X has {n_columns} columns, but {type(estimator).__name__} is fitted to "
             f"{estimator.n_features_in_}. Give the columns that it was fitted to, in their order."
         )
-    return source
 
 
 def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:

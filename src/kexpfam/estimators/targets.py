@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from kexpfam.choices import as_number, shown
+from kexpfam.choices import as_number, nearest, shown
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.exceptions import DegenerateTableError, DegenerateTableWarning
 
-__all__ = ["checked_bounds", "checked_pairs", "refuse_degenerate"]
+__all__ = [
+    "checked_bounds",
+    "checked_lattice",
+    "checked_pairs",
+    "refuse_degenerate",
+    "refuse_outside",
+]
 
 # Fewer distinct rows than this cannot be split into folds.
 _FEWEST_ROWS = 5
@@ -41,8 +47,9 @@ def refuse_degenerate(
     X: Float[np.ndarray, "n d"],
     y: Float[np.ndarray, " n"],
     weights: Float[np.ndarray, " n"],
-    bounds: tuple[float, float],
     names: list[str] | None,
+    *,
+    on_lattice: bool,
 ) -> None:
     """Raise where there is nothing to learn, and warn where a density is not what is asked for."""
     X, y = X[weights > 0], y[weights > 0]
@@ -68,13 +75,20 @@ def refuse_degenerate(
             DegenerateTableWarning,
             stacklevel=4,
         )
-    outside = (y < bounds[0]) | (y > bounds[1])
-    if outside.any():
-        raise ValueError(
-            f"y must lie within bounds={bounds}; got {int(outside.sum())} of {len(y)} values "
-            f"outside, such as {y[outside][0]:g}. Give wider bounds, or drop these rows."
-        )
-    _warn_of_lattice(y)
+    if not on_lattice:
+        _warn_of_lattice(y)
+
+
+def refuse_outside(low: float, high: float, bounds: tuple[float, float] | Literal["auto"]) -> None:
+    """Raise where the smallest or largest target is no possible one."""
+    if bounds == "auto":
+        return
+    for value, outside in ((low, low < bounds[0]), (high, high > bounds[1])):
+        if outside:
+            raise ValueError(
+                f"y must lie within bounds={bounds}; there are values outside, such as {value:g}. "
+                "Give wider bounds, or drop these rows."
+            )
 
 
 def _warn_of_lattice(y: Float[np.ndarray, " n"]) -> None:
@@ -82,17 +96,39 @@ def _warn_of_lattice(y: Float[np.ndarray, " n"]) -> None:
     if len(y) >= _FEWEST_FOR_LATTICE and count < _LATTICE_SHARE * len(y):
         warnings.warn(
             f"y has only {count} distinct values in {len(y)} rows. A density between the points "
-            "of a lattice is a choice, not a measurement: read probabilities of cells off cdf, as "
-            "cdf(X, y + half) − cdf(X, y − half), or take a classifier for a few grades.",
+            "of a lattice is a choice, not a measurement: take lattice='auto' for the probability "
+            "of each point, or a classifier for a few grades.",
             DegenerateTableWarning,
             stacklevel=5,
         )
 
 
-def checked_bounds(value: Any) -> tuple[float, float]:
-    """The smallest and largest target; infinite for None."""
+def checked_lattice(value: Any, solution: str) -> float | Literal["auto"] | None:
+    """The step of the lattice, "auto", or None."""
+    if value is None:
+        return None
+    if solution == "closed_form":
+        raise ValueError(
+            "lattice is for solution='likelihood': the closed form matches derivatives, and the "
+            f"probabilities of points have none. Got lattice={shown(value)} with 'closed_form'."
+        )
+    if isinstance(value, str) and value == "auto":
+        return "auto"
+    step = as_number(value)
+    if not 0 < step < np.inf:
+        raise ValueError(
+            "lattice must be None, 'auto' or the distance between neighboring targets, a positive "
+            f"number; got {shown(value)}.{nearest(value, ['auto'])}"
+        )
+    return float(step)
+
+
+def checked_bounds(value: Any) -> tuple[float, float] | Literal["auto"]:
+    """The smallest and largest target; infinite for None; "auto" to find them."""
     if value is None:
         return -np.inf, np.inf
+    if isinstance(value, str) and value == "auto":
+        return "auto"
     try:
         low, high = value
     except (TypeError, ValueError):
@@ -102,7 +138,7 @@ def checked_bounds(value: Any) -> tuple[float, float]:
     if not low < high:
         swapped = f" Did you mean ({high:g}, {low:g})?" if high < low else ""
         raise ValueError(
-            "bounds must be None or a pair (low, high) with low < high, where None stands for no "
-            f"bound; got {shown(value)}.{swapped}"
+            "bounds must be None, 'auto' or a pair (low, high) with low < high, where None stands "
+            f"for no bound; got {shown(value)}.{swapped}"
         )
     return float(low), float(high)

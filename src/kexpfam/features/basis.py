@@ -23,7 +23,7 @@ differentiation, without noise
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -51,6 +51,15 @@ class Basis(Protocol):
     @property
     def n_features(self) -> int:
         """m."""
+        ...
+
+    @property
+    def summed_by(self) -> Literal["compiled code", "products", "itself"]:
+        """What makes the sums over a block of rows.
+
+        Compiled code, by `moments`; products of matrices that the basis gives as `parts`; or the
+        basis itself, by `host_moments`, in blocks of its `block_size`.
+        """
         ...
 
     @property
@@ -106,6 +115,8 @@ class Basis(Protocol):
 
 class PointwiseBasis:
     """A basis known by its `features`; derivatives and noise-free sums follow from them."""
+
+    summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "compiled code"
 
     def features(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
         raise NotImplementedError

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -86,6 +86,7 @@ class FourierBasis:
     amplitudes: Float[Any, " q"]
     paired: bool = field(default=True, metadata={"static": True})
     single: bool = field(default=False, metadata={"static": True})
+    summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "products"
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
 
@@ -204,6 +205,12 @@ class FourierBasis:
             base_bend=bends,
         )
         return FourierParts(lines, others)
+
+    def mean_features(self, moments: FourierMoments) -> Float[np.ndarray, " m"]:
+        """The mean of φ over the rows that were summed."""
+        kept = slice(None) if self.paired else slice(len(self.phases))
+        amplitudes = np.tile(np.asarray(self.amplitudes), 2)[kept]
+        return amplitudes * np.asarray(moments.total)[kept] / float(moments.weight)
 
     # -- the quadratic objective ----------------------------------------------------------
 

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -88,7 +88,8 @@ class GridBasis:
     reach: int = field(metadata={"static": True})
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
-    # Sums are taken outside compiled code, of many rows at once: a transform has a fixed cost.
+    # Outside compiled code, of many rows at once: a transform has a fixed cost.
+    summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "itself"
     block_size: ClassVar[int] = 1 << 18
 
     @property
@@ -208,6 +209,14 @@ class GridBasis:
         total = jnp.concatenate([cosines[middle + places], sines[middle + places]])
         terms = moments.base_cross, moments.base_curvature, moments.base_bend
         return FourierMoments(moments.weight, gram, total, *terms)
+
+    def mean_features(self, moments: GridMoments) -> Float[np.ndarray, " m"]:
+        """The mean of φ over the rows that were summed."""
+        cosines, sines = np.asarray(moments.lattice)
+        places = len(cosines) // 2 + np.asarray(self._places)
+        total = np.concatenate([cosines[places], sines[places]])
+        amplitudes = np.tile(np.asarray(self.amplitudes), 2)
+        return amplitudes * total / float(moments.weight)
 
     # -- the quadratic objective ----------------------------------------------------------
 

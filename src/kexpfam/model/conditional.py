@@ -1,7 +1,7 @@
 """The density of one target given inputs, normalized by quadrature.
 
     log p(y | x) = f(r, x) + log q(r) − log s(x) + log t'(y) − log Z(x)
-    r = (t(y) − μ(x)) / s(x)          s(x)² = factor² (v(x) + σ²)
+    r = (t(y) − μ(x)) / s(x)          s(x)² = factor² stretch² (v(x) + σ²)
     f(r, x) = b(r)ᵀAᵀψ(x)             Z(x) = ∫ q(r) exp f(r, x) dr
 
 The location's own variance v grows outside the data, and the scale with it; ψ ends there at its
@@ -14,7 +14,10 @@ constant and plane. What comes from the same nodes (cdf, quantiles, moments) is 
 | μ, v   | location     |         |
 | ψ      | functions    | (m,)    |
 | A      | coefficients | (m, k)  |
+|        | factor       | what held-out residuals ask the scale to be multiplied by |
+|        | stretch      | and what a tilted density is stretched by, so that its intervals cover |
 |        | bounds       | the smallest and largest target; infinite where there is none |
+|        | lattice      | the points that the target is one of, if it is               |
 """
 
 from __future__ import annotations
@@ -31,13 +34,15 @@ from kexpfam.data.response import Response
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import residual_functions
-from kexpfam.model.slices import Slices, normalized_slices
+from kexpfam.model.lattice import Lattice, LatticeSlices, lattice_slices
+from kexpfam.model.slices import N_FINE_NODES, N_NODES, Slices, normalized_slices
 from kexpfam.model.summaries import highest_density, mean_and_deviation, mode
 
 __all__ = ["ConditionalDensity"]
 
 # Rows at a time: few enough that their values at nodes and points stay in the processor's cache.
 _BLOCK = 256
+_TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class ConditionalDensity:
     functions: InputFunctions
     coefficients: Float[np.ndarray, "m k"]
     bounds: tuple[float, float]
+    stretch: float = 1.0
+    lattice: Lattice | None = None
 
     @property
     def has_tilt(self) -> bool:
@@ -66,22 +73,29 @@ class ConditionalDensity:
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """μ and s, in the coordinate of t."""
         mean, variance = self.location.predict(self.standardizer.forward(rows))
-        return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
+        factor = self.factor * (self.stretch if self.has_tilt else 1.0)
+        return mean, factor * np.sqrt(variance + self.location.covariance.noise)
 
-    def slices(self, rows: Float[np.ndarray, "n d"]) -> Slices:
-        """The normalized densities over y at rows, on nodes."""
+    def slices(
+        self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
+    ) -> Slices | LatticeSlices:
+        """The normalized densities over y at rows, on nodes or on the points of a lattice."""
         mean, scale = self.location_and_scale(rows)
         if self.has_tilt:
             slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
         else:
             slopes = np.zeros((len(rows), self.coefficients.shape[1]))
-        return normalized_slices(self.response, mean, scale, slopes, self.bounds)
+        if self.lattice is not None:
+            return lattice_slices(self.lattice, self.response, mean, scale, slopes)
+        return normalized_slices(self.response, mean, scale, slopes, self.bounds, n_nodes)
 
-    def blocks(self, rows: Float[np.ndarray, "n d"]) -> Iterator[tuple[Slices, slice]]:
+    def blocks(
+        self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
+    ) -> Iterator[tuple[Slices | LatticeSlices, slice]]:
         """The slices of one block of rows after the other, and which rows they are."""
         for first in range(0, len(rows), _BLOCK):
             part = slice(first, first + _BLOCK)
-            yield self.slices(rows[part]), part
+            yield self.slices(rows[part], n_nodes), part
 
     def log_density(
         self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
@@ -95,15 +109,30 @@ class ConditionalDensity:
         """log p(y | x), and an estimate of the quadrature's error in it."""
         pairs = (
             np.stack([slices.log_density(y[part]), slices.errors], axis=1)
-            for slices, part in self.blocks(rows)
+            for slices, part in self.blocks(rows, N_NODES)
         )
         both = _joined(pairs, (2,))
         return both[:, 0], both[:, 1]
+
+    def log_density_table(
+        self, rows: Float[np.ndarray, "n d"], targets: Float[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "n m"]:
+        """log p(y | x) at all pairs of rows and targets."""
+        parts = (
+            slices.log_density(np.broadcast_to(targets, (len(rows[part]), len(targets))))
+            for slices, part in self.blocks(rows, N_NODES)
+        )
+        return _joined(parts, (len(targets),))
 
     def derivatives(
         self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """∂_y log p and ∂²_y log p; NaN outside the bounds, where there is no density."""
+        if self.lattice is not None:
+            raise ValueError(
+                "Targets on a lattice have probabilities, which have no derivatives. Fit with "
+                "lattice=None for a density."
+            )
         mean, scale = self.location_and_scale(rows)
         slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
         residuals = (self.response.forward(y) - mean) / scale
@@ -131,6 +160,26 @@ class ConditionalDensity:
         """The mass below a target for each row."""
         found = (slices.cdf(y[part, None])[:, 0] for slices, part in self.blocks(rows))
         return _joined(found, ())
+
+    def stretches(
+        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], coverage: float
+    ) -> Float[np.ndarray, " n"]:
+        """By how much each row's interval must be stretched about its location to reach y."""
+        ends = np.broadcast_to([(1 - coverage) / 2, (1 + coverage) / 2], (len(rows), 2))
+        found = []
+        for slices, part in self.blocks(rows):
+            mean, scale = self.location_and_scale(rows[part])
+            low, high = (
+                (self.response.forward(end) - mean) / scale
+                for end in slices.quantiles(ends[part]).T
+            )
+            residuals = (self.response.forward(y[part]) - mean) / scale
+            # An interval on one side of the location is stretched away from it as it is: no more
+            # can be said there than that the row is inside or not.
+            high = np.where(high > 0, high, np.maximum(residuals, _TINY))
+            low = np.where(low < 0, low, np.minimum(residuals, -_TINY))
+            found.append(np.where(residuals > 0, residuals / high, residuals / low))
+        return _joined(iter(found), ())
 
     def mean_and_deviation(
         self, rows: Float[np.ndarray, "n d"]

@@ -49,7 +49,7 @@ from kexpfam.model.surprise import (
     with_columns,
 )
 from kexpfam.model.traced import LogDensityFunction
-from kexpfam.model.traced_flow import TracedCoordinates, TracedFlow
+from kexpfam.model.traced_flow import TracedFlow
 from kexpfam.precision import compiled
 
 __all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
@@ -92,11 +92,18 @@ class FlowDensity(Density):
 
     def jax_function(self) -> LogDensityFunction:
         """Takes the steps that `log_density` takes at most rows, also far out."""
-        coordinates = TracedCoordinates.from_numpy(self.coordinates)
-        times = flow_times(self.field.knots, self.steps)
-        field = jax.tree.map(np.asarray, self.field)
-        flow = TracedFlow(coordinates, field, BASE_SHARE, times, int(self.steps.sum()))
-        return LogDensityFunction(flow, np.float64(0.0), coordinates.center)
+        coordinates = self.coordinates
+        flow = TracedFlow(
+            marginals=coordinates.marginals,
+            shift=coordinates.shift,
+            whitening=coordinates.inverse_root,
+            log_volume=np.linalg.slogdet(coordinates.inverse_root)[1],
+            scores=jax.tree.map(np.asarray, self.field),
+            base_share=BASE_SHARE,
+            times=flow_times(self.field.knots, self.steps),
+            n_steps=int(self.steps.sum()),
+        )
+        return LogDensityFunction(flow, np.float64(0.0), coordinates.shift)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         return self.log_density_and_error(rows)[0]

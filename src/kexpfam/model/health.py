@@ -195,12 +195,18 @@ def normalizer_complaint(estimate: NormalizerEstimate) -> str | None:
         reasons.append(f"its error is {estimate.error:.2g} nats")
     if not reasons:
         return None
+    if math.isnan(effective):
+        finer = "normalizer=QuadratureNormalizer(most_panels=3072)"
+    else:
+        finer = (
+            "normalizer=ImportanceNormalizer(n_draws=500_000) or, in one or two columns, "
+            "normalizer='quadrature'"
+        )
     return (
         f"The normalizing constant is unreliable: {' and '.join(reasons)}. Log densities may be "
         "shifted by an unknown constant; gradients are not affected. Try a base density closer to "
         "the data (base='mixture'), a larger penalty, or a more precise normalizer, such as "
-        "normalizer=ImportanceNormalizer(n_draws=500_000) or, in one or two columns, "
-        "normalizer='quadrature'."
+        f"{finer}."
     )
 
 
@@ -281,15 +287,17 @@ def _comparison_findings(health: Health) -> list[Finding]:
 
 def _normalizer_findings(estimate: NormalizerEstimate) -> list[Finding]:
     good = normalizer_complaint(estimate) is None
+    drawn = not math.isnan(estimate.effective_sample_size)
+    how = "by draws of the base density" if drawn else "by quadrature"
     found = [
         Finding(
             "log Z",
             f"{estimate.log_normalizer:.4g} ± {estimate.error:.2g}",
-            "every log density is off by as much as this is",
+            f"{how}; every log density is off by as much as this is",
             good,
         )
     ]
-    if not math.isnan(estimate.effective_sample_size):
+    if drawn:
         found += [
             Finding(
                 "Effective sample size",

@@ -32,9 +32,11 @@ from kexpfam.base.bell import bell_cdf, bell_log_density, bell_quantile
 from kexpfam.data.response import Response
 from kexpfam.features.residual import REACH, residual_functions
 
-__all__ = ["N_NODES", "Slices", "node_masses", "normalized_slices"]
+__all__ = ["N_FINE_NODES", "N_NODES", "Slices", "node_masses", "normalized_slices"]
 
-N_NODES = 161
+# For normalizing, and for all that is read off the nodes themselves, such as the cdf, whose error
+# in a cell is of the fourth order in its width.
+N_NODES, N_FINE_NODES = 161, 641
 # Errors in nats that ask for more nodes, and how many there are at most.
 _TOLERANCE, _MOST_NODES = 1e-6, 2561
 _TINY = 1e-300
@@ -67,14 +69,18 @@ class Slices:
         mean, scale = (_across(one, residuals.ndim) for one in (self.mean, self.scale))
         return self.response.inverse(mean + scale * residuals)
 
-    def log_density(self, y: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """log p(y | x) at one target for each row."""
+    def log_density(self, y: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n ..."]:
+        """log p(y | x) at targets for each row."""
         residuals = self.residuals(y)
-        logs = bell_log_density(residuals) - self.log_normalizers
-        logs += (self.slopes * residual_functions(residuals)).sum(axis=1)
-        logs += self.response.log_slope(y) - np.log(self.scale)
-        inside = (residuals >= self.low) & (residuals <= self.high)
-        return np.where(inside, logs, -np.inf)
+        low, high, scale, log_normalizers = (
+            _across(one, y.ndim) for one in (self.low, self.high, self.scale, self.log_normalizers)
+        )
+        logs = bell_log_density(residuals) - log_normalizers
+        if self.slopes.any():
+            slopes = self.slopes if y.ndim == 1 else self.slopes[:, None]
+            logs += (slopes * residual_functions(residuals)).sum(axis=-1)
+        logs += self.response.log_slope(y) - np.log(scale)
+        return np.where((residuals >= low) & (residuals <= high), logs, -np.inf)
 
     def node_targets(self) -> Float[np.ndarray, "n q"]:
         """y at the nodes."""
@@ -175,16 +181,12 @@ def normalized_slices(
     scale: Float[np.ndarray, " n"],
     slopes: Float[np.ndarray, "n k"],
     bounds: tuple[float, float],
+    n_nodes: int = N_NODES,
 ) -> Slices:
     """Densities at rows; normalized with as many nodes as each row's error estimate asks for."""
-    low, high = (
-        (response.forward(np.array([bound])) - mean) / scale
-        if np.isfinite(bound)
-        else np.full(len(mean), bound)
-        for bound in bounds
-    )
-    rule = _integrated(slopes, low, high, N_NODES)
-    totals, errors, n_nodes = rule.log_totals, rule.errors, N_NODES
+    low, high = response.residual_bounds(bounds, mean, scale)
+    rule = _integrated(slopes, low, high, n_nodes)
+    totals, errors = rule.log_totals, rule.errors
     poor = np.flatnonzero(errors > _TOLERANCE)
     while len(poor) and 2 * n_nodes - 1 <= _MOST_NODES:
         n_nodes = 2 * n_nodes - 1

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float
 
+from kexpfam.model.lattice import LatticeSlices
 from kexpfam.model.slices import Slices
 
 __all__ = ["highest_density", "mean_and_deviation", "mode"]
@@ -28,9 +29,11 @@ _TINY = 1e-300
 
 
 def mean_and_deviation(
-    slices: Slices,
+    slices: Slices | LatticeSlices,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """E y and the standard deviation of y."""
+    if isinstance(slices, LatticeSlices):
+        return slices.mean_and_deviation()
     sums, _, _ = slices.cumulative()
     cells = np.diff(sums, axis=1)
     # A node has half of the cells on its sides.
@@ -47,8 +50,10 @@ def mean_and_deviation(
     return center[:, 0] + mean, np.sqrt(variance)
 
 
-def mode(slices: Slices) -> Float[np.ndarray, " n"]:
+def mode(slices: Slices | LatticeSlices) -> Float[np.ndarray, " n"]:
     """The likeliest target, by a parabola through the highest node and its neighbors."""
+    if isinstance(slices, LatticeSlices):
+        return slices.mode()
     targets = slices.node_targets()
     logs = slices.logs + slices.response.log_slope(targets)
     place = logs.argmax(axis=1)
@@ -64,8 +69,10 @@ def mode(slices: Slices) -> Float[np.ndarray, " n"]:
     return slices.targets(top[:, None])[:, 0]
 
 
-def highest_density(slices: Slices, coverage: float) -> Float[np.ndarray, "n k 2"]:
+def highest_density(slices: Slices | LatticeSlices, coverage: float) -> Float[np.ndarray, "n k 2"]:
     """The shortest intervals with the given mass, from left to right; NaN where there are fewer."""
+    if isinstance(slices, LatticeSlices):
+        return slices.highest_density(coverage)
     targets = slices.node_targets()
     densities = slices.node_densities(targets)
     widths = np.diff(targets, axis=1)

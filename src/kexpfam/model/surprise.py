@@ -46,6 +46,8 @@ __all__ = [
 _HEAVIEST = 8
 _CLOSE = np.concatenate([[-8.0, -6.0, -5.0], np.linspace(-4, 4, 33), [5.0, 6.0, 8.0]])
 _FEW = np.array([-4.0, -2.0, -0.7, 0.7, 2.0, 4.0])
+# Components of averaged mixtures lie close together, and so would their nodes: some are enough.
+_MOST_LIGHT = 256
 # Levels of the quantiles at which a tilt that is dear to evaluate is looked at.
 QUANTILE_LEVELS = ndtr(np.linspace(-4, 4, 25))
 
@@ -174,7 +176,11 @@ def grids_of_mixture(
         columns.means[:, :, part, None] + columns.deviations[:, :, part, None] * offsets
         for part, offsets in ((heavy, _CLOSE), (light, _FEW))
     ]
-    nodes = np.concatenate([piece.reshape(*rows.shape, -1) for piece in pieces], axis=2)
+    close, few = (piece.reshape(*rows.shape, -1) for piece in pieces)
+    if few.shape[2] > _MOST_LIGHT:
+        kept = np.linspace(0, few.shape[2] - 1, _MOST_LIGHT).round().astype(int)
+        few = np.sort(few, axis=2)[:, :, kept]
+    nodes = np.concatenate([close, few], axis=2)
     # The value itself is a node if it is among them: what is likelier than it begins there.
     ends = nodes.min(axis=2, keepdims=True), nodes.max(axis=2, keepdims=True)
     nodes = np.sort(np.concatenate([nodes, np.clip(own, *ends)], axis=2), axis=2)

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from kexpfam.base import BaseDensity, GaussianMixtureDensity, draw_defensively
-from kexpfam.base.traced import TracedRescaled
+from kexpfam.base import BaseDensity, GaussianMixtureDensity, RescaledDensity, draw_defensively
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
@@ -103,7 +102,7 @@ class TiltedDensity(Density):
 
     def jax_function(self) -> LogDensityFunction:
         units = self.standardizer
-        in_user_units = TracedRescaled(self.standardized_function(), units.center, units.scale)
+        in_user_units = RescaledDensity(self.standardized_function(), units.center, units.scale)
         return LogDensityFunction(in_user_units, np.float64(self.log_normalizer), units.center)
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:

@@ -3,9 +3,9 @@
     log p(x) = f(z) + log q0(z) − Σ_j log scale_j − log Z,     z = (x − center) / scale
 
 Base densities are NumPy, so that users can bring their own; a Markov chain wants to be compiled.
-The library's own base densities have a counterpart in `kexpfam.base.traced`, and a user's density
-is called back from compiled code, once per step for all chains. Everything is a record of arrays (a
-pytree), so that one compilation serves every fit of the same shape.
+The library's own base densities can be (see `kexpfam.base.traced`), and a user's density is called
+back from compiled code, once per step for all chains. Everything is a record of arrays (a pytree),
+so that one compilation serves every fit of the same shape.
 
 | symbol | name         | shape     |
 |--------|--------------|-----------|
@@ -15,7 +15,6 @@ pytree), so that one compilation serves every fit of the same shape.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +26,7 @@ from jaxtyping import Array, Float
 
 from kexpfam.base import BaseDensity, RescaledDensity
 from kexpfam.base.density import Completed
-from kexpfam.base.traced import TracedRescaled, traced_density
+from kexpfam.base.traced import traced_density
 
 __all__ = ["LogDensity", "LogDensityFunction", "fresh_constants", "jax_base"]
 
@@ -43,7 +42,11 @@ class LogDensity:
 
     def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
         """f(z) + log q0(z)."""
-        return self.tilt(row) + self.base(row)
+        return self.log_density(row[None])[0]
+
+    def log_density(self, rows: Float[Any, "n d"]) -> Float[Array, " n"]:
+        """The same at several rows."""
+        return self.basis.values(self.coefficients, rows) + self.base.log_density(rows)
 
     def tilt(self, row: Float[Any, " d"]) -> Float[Array, ""]:
         """f(z)."""
@@ -71,7 +74,7 @@ class LogDensityFunction:
     same shape.
     """
 
-    density: Callable[[Any], Any]
+    density: Any
     log_normalizer: Float[Any, ""]
     center: Float[Any, " d"]
 
@@ -83,16 +86,16 @@ class LogDensityFunction:
                 f"Expected one row, of shape {self.center.shape}; got shape {row.shape}. "
                 "For many rows use jax.vmap(function)(rows)."
             )
-        return fresh_constants(self.density)(row) - self.log_normalizer
+        return fresh_constants(self.density).log_density(row[None])[0] - self.log_normalizer
 
 
-def jax_base(base: BaseDensity) -> Callable[[Any], Any]:
-    """The JAX counterpart of a base density: a function of one row."""
+def jax_base(base: BaseDensity) -> Any:
+    """A base density inside compiled code: it has a `log_density` of rows."""
     traced = traced_density(base)
     if traced is not None:
         return traced
     if type(base) is RescaledDensity:
-        return TracedRescaled(jax_base(base.density), base.center, base.scale)
+        return RescaledDensity(jax_base(base.density), base.center, base.scale)
     return _Called.from_numpy(base)
 
 
@@ -131,7 +134,7 @@ class _Called:
     def from_numpy(cls, density: BaseDensity) -> _Called:
         return cls(_Same(density))
 
-    def __call__(self, row: Float[Any, " d"]) -> Float[Array, ""]:
+    def log_density(self, rows: Float[Any, "n d"]) -> Float[Array, " n"]:
         @jax.custom_jvp
         def value(row: Float[Any, " d"]) -> Float[Array, ""]:
             return self._both(row)[0]
@@ -141,7 +144,7 @@ class _Called:
             found, gradient = self._both(primals[0])
             return found, gradient @ tangents[0]
 
-        return value(jnp.asarray(row))
+        return jax.vmap(value)(jnp.asarray(rows))
 
     def _both(self, row: Float[Any, " d"]) -> Any:
         """The value and the gradient.

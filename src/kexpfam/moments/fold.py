@@ -137,7 +137,7 @@ class Summation(ABC):
 
 def _sums_by_itself(basis: Basis, noise: Noise) -> bool:
     """Whether the basis sums by itself, in blocks of its own size, outside compiled code."""
-    return hasattr(basis, "host_moments") and noise.basis_sums_suffice
+    return basis.summed_by == "itself" and noise.enters != "expanded"
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,8 @@ class BasisSummation(Summation):
     @cached_property
     def _on_host(self) -> bool:
         """Whether products are left to BLAS: on a CPU, for sums that noise does not enter."""
-        plain = type(self.noise).moments is Noise.moments
-        return plain and hasattr(self.basis, "parts") and jax.default_backend() == "cpu"
+        plain = self.basis.summed_by == "products" and self.noise.enters == "in closed form"
+        return plain and jax.default_backend() == "cpu"
 
     def content(self) -> list[Any]:
         words = [type(part).__name__ for part in (self.basis, self.noise, self.base)]

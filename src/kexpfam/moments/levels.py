@@ -195,7 +195,9 @@ def _added(sums: LevelMoments, basis: FourierBasis, block: PreparedBlock) -> Lev
 
 def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
     frequencies = jnp.asarray(basis.frequencies)
-    single, shares = frequencies.astype("float32"), jnp.asarray(block.weights).astype("float32")
+    # Weights may be larger than single precision knows: they are measured by a block's largest.
+    unit = jnp.maximum(jnp.asarray(block.weights).max(), 1e-300)
+    single, shares = frequencies.astype("float32"), (block.weights / unit).astype("float32")
 
     def base_term(copy: Any) -> Any:
         """Cosines get −sin θ w·s, sines cos θ w·s."""
@@ -215,7 +217,7 @@ def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
         weight=block.weights.sum(),
         gram=upper_products(lines),
         total=lines @ roots,
-        base_terms=terms * jnp.tile(basis.amplitudes, 2),
+        base_terms=terms * unit * jnp.tile(basis.amplitudes, 2),
     )
 
 

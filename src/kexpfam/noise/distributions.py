@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -97,8 +97,9 @@ class Noise:
         """Noisy copies of rows with the directions they moved in; rows as they are, once."""
         yield rows, None
 
-    # Whether a basis may sum over (noisy) rows in its own way: not where derivatives enter too.
-    basis_sums_suffice: ClassVar[bool] = True
+    # How the noise enters: a distribution as a whole is left to the basis; drawn noise moves the
+    # rows, and the basis sums over these; expanded noise needs sums of derivatives of its own.
+    enters: ClassVar[Literal["in closed form", "drawn", "expanded"]] = "in closed form"
 
     def moments_follow_scale(self, basis: Any) -> bool:
         """Whether sums over rows hold for one noise scale only."""

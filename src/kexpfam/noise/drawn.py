@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +81,7 @@ class MonteCarloNoise(TreatedNoise):
     # Compiled code sees these as numbers that it does not use: no copy of it for each.
     n_draws: Any = 8
     seed: Any = 0
+    enters: ClassVar[Literal["in closed form", "drawn", "expanded"]] = "drawn"
 
     def checked_for(self, basis: Any) -> Noise:
         whole("n_draws", self.n_draws)

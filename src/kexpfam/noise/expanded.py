@@ -21,7 +21,7 @@ One pass serves all scales. H + (σ²/2)H₂ need not be positive for large σ.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ class TaylorNoise(TreatedNoise):
     """
 
     distribution: Noise = field(default_factory=GaussianNoise)
-    basis_sums_suffice: ClassVar[bool] = False
+    enters: ClassVar[Literal["in closed form", "drawn", "expanded"]] = "expanded"
 
     def checked_for(self, basis: Any) -> Noise:
         check_distribution(self.distribution)

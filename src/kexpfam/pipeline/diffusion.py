@@ -50,10 +50,11 @@ from kexpfam.moments.level_sums import (
     n_held_out,
 )
 from kexpfam.moments.levels import LevelSummation, node_scales
-from kexpfam.pipeline.adding import require_rows_left
+from kexpfam.pipeline.adding import require_rows_left, require_rows_seen
 from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
 from kexpfam.solve.levels import Levels, no_levels, solve_levels
+from kexpfam.threads import in_turn
 from kexpfam.tuning.frequencies import Trial, choose_frequencies
 from kexpfam.tuning.gate import Weighted, compare, compare_further
 
@@ -169,6 +170,7 @@ class _Seeds(NamedTuple):
     draws: int
 
 
+@in_turn
 def fit_diffusion(
     source: RowSource,
     settings: DiffusionSettings,
@@ -263,7 +265,11 @@ def with_rows(
         if density.has_tilt and len(judges.rows):
             comparison = compare_further(fit.health.comparison, density, judges)
             fit = fit._replace(health=fit.health._replace(comparison=comparison))
-    return with_sums(fit, sums.added(source, sign), settings)
+    changed = sums.added(source, sign)
+    if sign < 0:
+        require_rows_left(changed.weight, sums.weight)
+        require_rows_seen(np.asarray(part.gram) for part in changed.parts.values())
+    return with_sums(fit, changed, settings)
 
 
 def with_sums(fit: DiffusionFit, sums: LevelSums, settings: DiffusionSettings) -> DiffusionFit:

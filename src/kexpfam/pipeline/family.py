@@ -51,10 +51,10 @@ from kexpfam.moments import (
 )
 from kexpfam.noise import Noise, NoNoise
 from kexpfam.pipeline.adding import require_rows_left
+from kexpfam.pipeline.coefficients import Coefficients, require_means
 from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
-from kexpfam.quadratic import QuadraticSystem
-from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
+from kexpfam.threads import in_turn
 from kexpfam.tuning import (
     EXCUSED_LOSS,
     Choice,
@@ -69,6 +69,7 @@ from kexpfam.tuning import (
     tune,
 )
 from kexpfam.tuning.gate import Weighted, compare, compare_further
+from kexpfam.tuning.likelihood import choose_likeliest
 
 __all__ = ["FamilyFit", "FamilySettings", "emptied", "fit_family", "with_moments", "with_rows"]
 
@@ -91,6 +92,7 @@ class FamilySettings:
     base: Any
     noise: Noise
     given: Hyperparameters
+    solution: str
     criterion: str
     tuning: Tuning
     normalizer: Any
@@ -130,6 +132,7 @@ class FamilyFit(NamedTuple):
         }
 
 
+@in_turn
 def fit_family(
     source: RowSource,
     settings: FamilySettings,
@@ -154,15 +157,21 @@ def fit_family(
 
     unit_basis, base = _functions_and_base(settings, sketch, standardizer, seeds)
     settings = _fitting(settings, unit_basis)
+    likeliest = settings.solution == "likelihood"
     draws = draw_defensively(base, _N_DRAWS, for_draws)
     covariance = settings.noise.covariance_shape(n_columns)
     problem = TuningProblem(
         unit_basis, settings.noise, base, covariance, sketch, draws, settings.criterion
     )
-    tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
+    folds = _folds(sketch, settings)
+    history: list[dict[str, Any]] = []
+    if likeliest:
+        tuned = _likeliest(problem, settings, column_scale, progress)
+        folds = None
+    else:
+        tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
     basis = unit_basis.rescaled(tuned.length_scale)
 
-    folds = _folds(sketch, settings)
     rows = source.mapped(Labelling(sketching, standardizer, folds))
     moments_of = MomentSource(basis, settings.noise, base, rows)
     if checkpoint is not None:
@@ -175,10 +184,12 @@ def fit_family(
         chosen = Choice(tuned.noise_scale, tuned.penalty)
 
     moments = total_moments(moments_of.at(chosen.noise_scale).values())
-    system = system_at(basis, moments, settings.noise, chosen.noise_scale)
+    coefficients = Coefficients(
+        basis, base, moments, settings.noise, chosen.noise_scale, settings.solution
+    )
     untilted = TiltedDensity(basis, np.zeros(basis.n_features), base, standardizer, 0.0)
     density, estimate, penalty = _solve(
-        system, untilted, chosen.penalty, sketch, settings, for_normalizer
+        coefficients, untilted, chosen.penalty, sketch, settings, for_normalizer
     )
     hyperparameters = Tuned(penalty, chosen.noise_scale, tuned.length_scale)
     comparison = _compared(sketch, standardizer, settings, hyperparameters, seeds)
@@ -249,9 +260,10 @@ def _compared(
         )
         noise_scale = hyperparameters.noise_scale
         moments = total_moments(moments_of.at(noise_scale).values())
-        system = system_at(basis, moments, settings.noise, noise_scale)
-        coefficients = solve_ridge(system, hyperparameters.penalty, penalty_matrix_of(basis))
-        density = replace(density, coefficients=coefficients)
+        coefficients = Coefficients(
+            basis, base, moments, settings.noise, noise_scale, settings.solution
+        )
+        density = replace(density, coefficients=coefficients(hyperparameters.penalty))
         estimate = settings.normalizer.estimate(density, generator)
         density = replace(density, log_normalizer=estimate.log_normalizer)
     held_out, training = (
@@ -312,11 +324,11 @@ def emptied(fit: FamilyFit) -> FamilyFit:
 
 
 def _solved_again(fit: FamilyFit, moments: Any, settings: FamilySettings) -> FamilyFit:
-    chosen = fit.hyperparameters
-    system = system_at(fit.density.basis, moments, fit.noise, chosen.noise_scale)
-    matrix = penalty_matrix_of(fit.density.basis)
-    coefficients = solve_ridge(system, chosen.penalty, matrix)
-    density = replace(fit.density, coefficients=coefficients)
+    chosen, old = fit.hyperparameters, fit.density
+    coefficients = Coefficients(
+        old.basis, old.base, moments, fit.noise, chosen.noise_scale, settings.solution
+    )
+    density = replace(old, coefficients=coefficients(chosen.penalty))
     estimate = settings.normalizer.estimate(density, np.random.default_rng(fit.entropy))
     density = replace(density, log_normalizer=estimate.log_normalizer)
     return fit._replace(
@@ -365,16 +377,41 @@ def _tune(
     generator: np.random.Generator,
     progress: Progress,
 ) -> tuple[Tuned, list[dict[str, Any]]]:
-    """Algorithm 1, from a rule of thumb that follows the columns' spread and number."""
-    typical = float(np.exp(np.log(column_scale).mean()))
-    # Distances grow with the number of columns, and so must the kernel's reach.
-    reach = float(np.clip(0.2 * len(column_scale), 0.4, 4.0))
-    thumb = Tuned(1e-3, 0.1 * typical, reach * column_scale)
+    """Algorithm 1, from a rule of thumb."""
+    typical, thumb = _rule_of_thumb(column_scale)
     lower = Tuned(1e-9, 1e-3 * typical, 0.05 * column_scale)
     upper = Tuned(1e2, 2.0 * typical, 50.0 * column_scale)
     start = settings.tuning.start.filled(thumb)
     return tune(
         problem, settings.given, start, (lower, upper), settings.tuning, generator, progress
+    )
+
+
+def _rule_of_thumb(column_scale: Float[np.ndarray, " d"]) -> tuple[float, Tuned]:
+    """A typical scale of the columns, and settings that follow their spread and number."""
+    typical = float(np.exp(np.log(column_scale).mean()))
+    # Distances grow with the number of columns, and so must the kernel's reach.
+    reach = float(np.clip(0.2 * len(column_scale), 0.4, 4.0))
+    return typical, Tuned(1e-3, 0.1 * typical, reach * column_scale)
+
+
+def _likeliest(
+    problem: TuningProblem,
+    settings: FamilySettings,
+    column_scale: Float[np.ndarray, " d"],
+    progress: Progress,
+) -> Tuned:
+    """Length-scale and penalty by the likelihood of held-out rows."""
+    require_means(problem.basis)
+    thumb = settings.tuning.start.filled(_rule_of_thumb(column_scale)[1])
+    return choose_likeliest(
+        problem.basis,
+        problem.base,
+        problem.sketch,
+        settings.given,
+        thumb,
+        settings.tuning.n_folds,
+        progress,
     )
 
 
@@ -411,7 +448,7 @@ def _surface(
 
 
 def _solve(
-    system: QuadraticSystem,
+    coefficients: Coefficients,
     untilted: TiltedDensity,
     penalty: float,
     sketch: Sketch,
@@ -424,16 +461,15 @@ def _solve(
     no rows. The normalizer's many draws show it: the training rows then are less likely than
     under the base density.
     """
-    matrix = penalty_matrix_of(untilted.basis)
     tunable = settings.given.penalty is None
     while True:
         try:
-            coefficients = solve_ridge(system, penalty, matrix)
+            found = coefficients(penalty)
         except SingularSystemError:
             if not tunable:
                 raise
         else:
-            density = replace(untilted, coefficients=coefficients)
+            density = replace(untilted, coefficients=found)
             estimate = settings.normalizer.estimate(density, generator)
             gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
             excused = min(estimate.error, EXCUSED_LOSS)

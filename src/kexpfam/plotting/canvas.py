@@ -29,7 +29,7 @@ __all__ = [
 DATA, MODEL, MARK = "0.25", "#0072B2", "#D55E00"
 
 
-def _pyplot() -> Any:
+def pyplot_or_error() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -47,13 +47,13 @@ def new_axes(ax: Any, size: tuple[float, float] = (4.8, 4.2)) -> Any:
                 "figure, ax = pyplot.subplots()."
             )
         return ax
-    return _pyplot().subplots(figsize=size, layout="constrained")[1]
+    return pyplot_or_error().subplots(figsize=size, layout="constrained")[1]
 
 
 def new_panels(axes: Any, shape: tuple[int, int], size: tuple[float, float]) -> np.ndarray:
     """`axes` in the given shape, or those of a new figure."""
     if axes is None:
-        figure = _pyplot().figure(figsize=size, layout="constrained")
+        figure = pyplot_or_error().figure(figsize=size, layout="constrained")
         return figure.subplots(*shape, squeeze=False)
     panels = np.asarray(axes, dtype=object)
     if panels.size != shape[0] * shape[1]:

@@ -20,7 +20,7 @@ divided by the roots of the curvature's diagonal.
 | A      | coefficients | (m, k) |
 | ψ(x_i) | inputs       | (n, m) |
 | b(r_i) | shown        | (n, k) |
-| b(n_q) | at_nodes     | (q, k) |
+| b(n_q) | at_nodes     | (q, k), or (n, q, k) where every row has nodes of its own |
 | log m  | log_masses   | (n, q) or (1, q) |
 | w      | weights      | (n,), of sum one |
 """
@@ -46,7 +46,7 @@ class TiltProblem(NamedTuple):
 
     inputs: Float[np.ndarray, "n m"]
     shown: Float[np.ndarray, "n k"]
-    at_nodes: Float[np.ndarray, "q k"]
+    at_nodes: Float[np.ndarray, "*n q k"]
     log_masses: Float[np.ndarray, "one q"]
     weights: Float[np.ndarray, " n"]
 
@@ -54,7 +54,8 @@ class TiltProblem(NamedTuple):
         """The problem of some of the rows."""
         masses = self.log_masses if len(self.log_masses) == 1 else self.log_masses[chosen]
         weights = self.weights[chosen] / self.weights[chosen].sum()
-        return TiltProblem(self.inputs[chosen], self.shown[chosen], self.at_nodes, masses, weights)
+        at_nodes = self.at_nodes if self.at_nodes.ndim == 2 else self.at_nodes[chosen]
+        return TiltProblem(self.inputs[chosen], self.shown[chosen], at_nodes, masses, weights)
 
     def gains(self, coefficients: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " n"]:
         """What the tilt adds to each row's log density."""
@@ -66,7 +67,10 @@ class TiltProblem(NamedTuple):
         self, slopes: Float[np.ndarray, "n k"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n q"]]:
         """log Z, and the nodes' shares of it."""
-        logs = slopes @ self.at_nodes.T
+        if self.at_nodes.ndim == 2:
+            logs = slopes @ self.at_nodes.T
+        else:
+            logs = (self.at_nodes @ slopes[:, :, None])[:, :, 0]
         logs += self.log_masses
         top = logs.max(axis=1)
         logs -= top[:, None]
@@ -84,15 +88,22 @@ class TiltProblem(NamedTuple):
         slopes = self.inputs @ coefficients
         log_normalizers, shares = self._normalized(slopes)
         value = self.weights @ (log_normalizers - (slopes * self.shown).sum(axis=1))
-        surprise = (shares @ self.at_nodes - self.shown) * self.weights[:, None]
+        if self.at_nodes.ndim == 2:
+            expected = shares @ self.at_nodes
+        else:
+            expected = (shares[:, None, :] @ self.at_nodes)[:, 0]
+        surprise = (expected - self.shown) * self.weights[:, None]
         return float(value), self.inputs.T @ surprise
 
     def curvature(self) -> Float[np.ndarray, "m k"]:
         """About the diagonal of the second derivative at A = 0."""
-        masses = np.exp(self.log_masses).mean(axis=0)
+        masses = np.exp(self.log_masses)
+        if self.at_nodes.ndim == 2:
+            masses = masses.mean(axis=0)
         masses /= masses.sum()
-        mean = masses @ self.at_nodes
-        variances = masses @ (self.at_nodes - mean) ** 2
+        flat, shares = self.at_nodes.reshape(-1, self.shown.shape[1]), masses.ravel()
+        mean = shares @ flat
+        variances = shares @ (flat - mean) ** 2
         return np.outer(self.weights @ self.inputs**2, variances)
 
 

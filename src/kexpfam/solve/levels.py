@@ -37,7 +37,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from threadpoolctl import threadpool_limits
 
 from kexpfam.exceptions import SingularSystemError
 from kexpfam.features import FourierBasis
@@ -47,6 +46,7 @@ from kexpfam.progress import Progress
 from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.path import ridge_path
 from kexpfam.solve.ridge import minimizer
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["Levels", "no_levels", "solve_levels"]
 
@@ -123,7 +123,7 @@ def solve_levels(
     counts = weights[:n_held_out] / weights[:n_held_out].sum()
     levels = no_levels(basis, noise_scales)
     # Threads of one reduction mostly wait for each other: each fold gets one of its own.
-    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
         _solve_down(basis, levels, parts, shares, counts, pool, progress)
     return levels
 

@@ -7,18 +7,17 @@ is ever executed, and nothing is allocated that the file does not hold.
 
 from __future__ import annotations
 
-import hashlib
+import errno
 import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from kexpfam.exceptions import ModelFileError
 from kexpfam.store.tree import Tree
-from kexpfam.writing import whole_file
+from kexpfam.writing import digest, whole_file
 
 __all__ = ["FORMAT_VERSION", "ModelFile", "read_model_file", "write_model_file"]
 
@@ -53,6 +52,8 @@ def write_model_file(path: Path, file: ModelFile) -> None:
 def read_model_file(path: Path) -> ModelFile:
     """Read and check a file."""
     try:
+        if path.exists() and not path.is_file():
+            raise ModelFileError("not a plain file, so no model that save() wrote")
         # Says whether it is there and may be read, in the words that everyone knows.
         with open(path, "rb"):
             pass
@@ -66,6 +67,11 @@ def read_model_file(path: Path) -> ModelFile:
         return ModelFile(notes["kind"], notes["library"], int(notes["columns"]), tree)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}.") from error
+    except OSError as error:
+        # Not there or not ours to read is what everyone knows; a link to itself is a broken file.
+        if error.errno != errno.ELOOP:
+            raise
+        raise ModelFileError(f"{path}: a link that leads to itself, and to no model.") from error
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} is not a whole kexpfam model file: expected one that model.save(path) wrote. "
@@ -100,15 +106,3 @@ def _parsed(text: str) -> Any:
         return json.loads(text, parse_constant=refused)
     except RecursionError:
         raise ModelFileError("its description is nested too deeply") from None
-
-
-def digest(notes: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
-    """Of everything in a file but the digest itself."""
-    hashed = hashlib.sha256()
-    for name in sorted(set(notes) - {"digest"}):
-        hashed.update(json.dumps([name, notes[name]]).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        hashed.update(json.dumps([name, array.dtype.name, array.shape]).encode())
-        hashed.update(array.tobytes())
-    return hashed.hexdigest()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
 from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
+from kexpfam.base.box_fits import AutomaticBase, BoxBase
+from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.covariance import Covariance
-from kexpfam.base.location import Location
+from kexpfam.base.location import Location, LocationSums, PointsLocation
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.smoothed import SmoothedMixture
 from kexpfam.base.uniform import BoxDensity
@@ -35,6 +37,8 @@ from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FlowDensity, ScoreField, TiltedDensity
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
+from kexpfam.model.lattice import Lattice
+from kexpfam.moments.conditional import ConditionalSums
 from kexpfam.moments.level_sums import LevelSums, LevelView
 from kexpfam.moments.levels import LevelMoments, LevelSummation
 from kexpfam.noise.distributions import (
@@ -47,6 +51,7 @@ from kexpfam.noise.distributions import (
 from kexpfam.noise.drawn import MonteCarloNoise
 from kexpfam.noise.expanded import TaylorMoments, TaylorNoise
 from kexpfam.normalizer import ImportanceNormalizer, NormalizerEstimate, QuadratureNormalizer
+from kexpfam.pipeline.conditional import TargetSums
 from kexpfam.solve.levels import Levels
 from kexpfam.tuning import Hyperparameters, LossSurface, Tuned, Tuning
 
@@ -58,7 +63,8 @@ RECORDS: dict[str, type] = {
         *(ArcCosineBasis, FourierBasis, GridBasis, NystromBasis, SectionBasis),
         *(ArcCosineFeatures, ExactFeatures, FourierFeatures, GridFeatures, InteractionFeatures),
         *(NystromFeatures, Matern, RadialBasis, RationalQuadratic),
-        *(BoxDensity, GaussianMixtureDensity, RescaledDensity),
+        *(BoxDensity, BoxMixtureDensity, GaussianMixtureDensity, RescaledDensity),
+        *(AutomaticBase, BoxBase),
         *(AveragedMixtureBase, AverageSearch, GaussianBase, MixtureBase, UniformBase),
         *(AutomaticNoise, GaussianNoise, LaplaceNoise, MonteCarloNoise, NoNoise, TaylorNoise),
         UniformNoise,
@@ -67,6 +73,7 @@ RECORDS: dict[str, type] = {
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
         *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
+        *(ConditionalSums, Lattice, LocationSums, PointsLocation, TargetSums),
         *(
             TiltedDensity,
             FlowDensity,

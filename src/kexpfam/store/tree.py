@@ -87,6 +87,8 @@ def decode(tree: Tree, records: Mapping[str, type], n_columns: int) -> Any:
     """The value that was encoded, checked."""
     try:
         return _Reader(tree.arrays, records, n_columns).read(tree.json, "model")
+    except RecursionError as error:
+        raise ModelFileError("the model's description is nested too deeply") from error
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         if isinstance(error, ModelFileError):
             raise
@@ -131,12 +133,29 @@ class _Reader(NamedTuple):
         for field in expected:
             place = f"{where}.{field}"
             values[field] = self.read(fields[field], place)
+            if not _finite(values[field], name, field):
+                raise ModelFileError(f"{place} holds numbers that are not finite")
             if not _fits(values[field], _hints(kind)[field], lengths):
                 raise ModelFileError(
                     f"{place} does not fit {name}: {_described(values[field])} where "
                     f"{_hints(kind)[field]} was expected"
                 )
         return kind(**values)
+
+
+# What may hold numbers that are not finite: logarithms of zero, penalties without an end, losses of
+# settings that have none.
+_OPEN_FIELDS = frozenset({"log_weights", "penalties", "losses", "gains", "gain_errors"})
+_OPEN_RECORDS = frozenset({"LossSurface", "TuningHistory"})
+
+
+def _finite(value: Any, record: str, field: str) -> bool:
+    """Whether an array is free of numbers that no fit leaves in it."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return True
+    if field in _OPEN_FIELDS or record in _OPEN_RECORDS:
+        return True
+    return bool(np.isfinite(value).all())
 
 
 @cache

@@ -22,9 +22,9 @@ _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS, _FOLD_STEPS = 40, 12, 25, 8
 
 
 def choose_by_evidence(
-    rows: Pairs, kernel: Kind | Literal["auto"], progress: Progress
+    rows: Pairs, kernel: Kind | Literal["auto"], progress: Progress, *, bends: bool = True
 ) -> tuple[Covariance, Response]:
-    """Kernel and map of the target on some rows, then length-scales on more."""
+    """Kernel and map of the target, if it may bend, on some rows, then length-scales on more."""
     some = rows.where(slice(0, _CHOICE_ROWS))
     straight = straight_response(rows.y, rows.weights)
     kinds: tuple[Kind, ...] = ("rbf", "matern")
@@ -41,7 +41,8 @@ def choose_by_evidence(
             best = found, start, straight
     assert best is not None
     kind, start = best[1].kind, best[1]
-    for response in progress.track(bent_responses(rows.y, rows.weights), "maps of the target"):
+    maps = bent_responses(rows.y, rows.weights) if bends else []
+    for response in progress.track(maps, "maps of the target"):
         covariance, found = tune_covariance(
             kind, some.inputs, response.forward(some.y), some.relative, start, _MAP_STEPS
         )

@@ -21,7 +21,14 @@ from jaxtyping import Float
 from kexpfam.model import Density
 from kexpfam.model.health import Comparison, nothing_compared
 
-__all__ = ["Weighted", "compare", "compare_further", "mean_and_error", "share_below"]
+__all__ = [
+    "Weighted",
+    "compare",
+    "compare_further",
+    "judged_further",
+    "mean_and_error",
+    "share_below",
+]
 
 # Rows are looked at in such portions, until the gain is so many standard errors from zero.
 _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
@@ -98,12 +105,19 @@ def _enough_logs(
 def compare_further(comparison: Comparison, density: Density, held_out: Weighted) -> Comparison:
     """The gain over all held-out rows so far, after more rows that the density has not seen."""
     logs, base_logs = (one.log_density(held_out.rows) for one in (density, density.untilted()))
-    gain, error = mean_and_error(_differences(logs, base_logs), held_out.weights)
+    return judged_further(comparison, _differences(logs, base_logs), held_out.weights)
+
+
+def judged_further(
+    comparison: Comparison, gains: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]
+) -> Comparison:
+    """The same, after more rows gained so much."""
+    gain, error = mean_and_error(gains, weights)
     if np.isnan(comparison.gain):
-        return comparison._replace(n_rows=len(logs), gain=gain, gain_error=error)
-    shares = np.array([comparison.n_rows, len(logs)]) / (comparison.n_rows + len(logs))
+        return comparison._replace(n_rows=len(gains), gain=gain, gain_error=error)
+    shares = np.array([comparison.n_rows, len(gains)]) / (comparison.n_rows + len(gains))
     return comparison._replace(
-        n_rows=comparison.n_rows + len(logs),
+        n_rows=comparison.n_rows + len(gains),
         gain=float(shares @ [comparison.gain, gain]),
         gain_error=float(np.hypot(*(shares * [comparison.gain_error, error]))),
     )

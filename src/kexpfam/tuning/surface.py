@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from threadpoolctl import threadpool_limits
 
 from kexpfam.base import BaseDraws
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
@@ -38,6 +37,7 @@ from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 from kexpfam.solve import penalty_matrix_of, ridge_path, system_at
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["HeldOutRows", "LossSurface", "loss_surface"]
 
@@ -102,7 +102,7 @@ def loss_surface(
     """Losses and gains of every setting, averaged over folds by their weight."""
     solutions: dict[int, list[np.ndarray]] = {}
     # Threads of one decomposition mostly wait for each other: each fold gets one of its own.
-    with threadpool_limits(1), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
         started: dict[int, Future[np.ndarray]] = {}
         for noise_scale in progress.track(list(noise_scales), "cross-validating"):
             earlier = started

@@ -1,0 +1,95 @@
+"""Fits in threads and in forked processes.
+
+BLAS has one number of threads for the whole process, and sums of several threads differ from those
+of one in their last digits. So fits of one process take turns, each with all cores; where a fit
+gives each of its own threads a decomposition, BLAS is limited to one thread for as long as any of
+them needs it, and has its old number again afterwards.
+
+JAX keeps threads of its own, which a forked process does not inherit: compiled code would wait for
+them for ever. A process that was forked after JAX had begun to work says so instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+from threadpoolctl import threadpool_limits
+
+__all__ = ["in_turn", "note_compiled_work", "one_blas_thread"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TURN = threading.RLock()
+
+
+def in_turn(function: F) -> F:
+    """One call at a time in this process; calls within a call are part of it."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _TURN:
+            return function(*args, **kwargs)
+
+    return cast(F, call)
+
+
+class _BlasLimit:
+    """How many need BLAS to have one thread, and what it had before."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.limits: Any = None
+
+
+_LIMIT = _BlasLimit()
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """BLAS with one thread, until the last of those who want it is done."""
+    with _LIMIT.lock:
+        if _LIMIT.users == 0:
+            _LIMIT.limits = threadpool_limits(1)
+        _LIMIT.users += 1
+    try:
+        yield
+    finally:
+        with _LIMIT.lock:
+            _LIMIT.users -= 1
+            if _LIMIT.users == 0:
+                _LIMIT.limits.restore_original_limits()
+
+
+class _Fork:
+    """Whether compiled code has run here, and whether it ran before this process was forked."""
+
+    has_worked = False
+    is_late = False
+
+
+def note_compiled_work() -> None:
+    """Raise where compiled code cannot run any more; else remember that it did."""
+    if _Fork.is_late:
+        raise RuntimeError(
+            "This process was forked after JAX had begun to work, and compiled code would never "
+            "return here. Start processes with multiprocessing's 'spawn' or 'forkserver' method, "
+            "or with joblib's default, loky; or fork before the first fit."
+        )
+    _Fork.has_worked = True
+
+
+def _forked() -> None:
+    _Fork.is_late = _Fork.has_worked
+    # Whoever held these did so in the other process.
+    global _TURN
+    _TURN = threading.RLock()
+    _LIMIT.__init__()  # type: ignore[misc]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
