@@ -102,10 +102,10 @@ class ForgedModels(ModelFiles):
 
 
 def _places(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inner = tree.items() if isinstance(tree, dict) else enumerate(tree)
     found = [path]
-    for key, value in inner if isinstance(tree, (dict, list)) else ():
-        found += _places(value, (*path, key))
+    if isinstance(tree, (dict, list)):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            found += _places(value, (*path, key))
     return found
 
 
@@ -132,7 +132,7 @@ def _changed(tree: Any, generator: np.random.Generator) -> Any:
 
 def _changed_array(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     choices: list[Callable[[], np.ndarray]] = [
-        lambda: array[..., :0],
+        lambda: array.ravel()[:0],
         lambda: np.concatenate([array.ravel()] * 2),
         lambda: array.astype(np.int64),
         lambda: np.full(array.shape, np.nan),

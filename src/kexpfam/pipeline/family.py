@@ -473,7 +473,11 @@ def _solve(
             estimate = settings.normalizer.estimate(density, generator)
             gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
             excused = min(estimate.error, EXCUSED_LOSS)
-            if gain >= estimate.log_normalizer - excused or not tunable:
+            # Without a tilt there is nothing left to enlarge.
+            if gain >= estimate.log_normalizer - excused or not tunable or np.isinf(penalty):
                 break
         penalty = penalty * 10 if penalty < 1e3 else float("inf")
+    if not density.has_tilt:
+        # A base density is normalized, whatever a quadrature makes of a thin one.
+        estimate = estimate._replace(log_normalizer=0.0, error=0.0)
     return replace(density, log_normalizer=estimate.log_normalizer), estimate, penalty
