@@ -58,24 +58,24 @@ def represented(kernel, rows, weights, slopes, points):
     def functional(function, x, slope):
         return jnp.trace(jax.hessian(function)(x)) + slope @ jax.grad(function)(x)
 
-    def xi(y):
-        parts = jax.vmap(lambda x, s: functional(lambda z: kernel(z, y), x, s))(rows, slopes)
-        return jnp.asarray(shares) @ parts
-
     def gram(x, y):
         return jax.jacfwd(jax.grad(kernel), argnums=1)(x, y)
 
-    with jax.enable_x64(True):
-        rows, slopes, points = map(jnp.asarray, (rows, slopes, points))
+    @compiled
+    def parts(rows, slopes, points):
+        def xi(y):
+            each = jax.vmap(lambda x, s: functional(lambda z: kernel(z, y), x, s))(rows, slopes)
+            return shares @ each
+
         pairs = jax.vmap(lambda x: jax.vmap(lambda y: gram(x, y))(rows))(rows)
-        count = rows.size
-        matrix = np.asarray(pairs.transpose(0, 2, 1, 3).reshape(count, count))
-        coupling = np.asarray(jax.vmap(jax.grad(xi))(rows)).ravel()
-        ridge = PENALTY * np.diag(1 / np.repeat(shares, rows.shape[1]))
-        alpha = np.linalg.solve(matrix + ridge, coupling) / PENALTY
         sections = jax.vmap(lambda y: jax.vmap(lambda x: jax.grad(kernel)(x, y))(rows))(points)
-        flat = np.asarray(sections).reshape(len(points), -1)
-        return flat @ alpha - np.asarray(jax.vmap(xi)(points)) / PENALTY
+        return pairs, jax.vmap(jax.grad(xi))(rows), sections, jax.vmap(xi)(points)
+
+    pairs, coupling, sections, means = parts(rows, slopes, points)
+    matrix = pairs.transpose(0, 2, 1, 3).reshape(rows.size, rows.size)
+    ridge = PENALTY * np.diag(1 / np.repeat(shares, rows.shape[1]))
+    alpha = np.linalg.solve(matrix + ridge, coupling.ravel()) / PENALTY
+    return sections.reshape(len(points), -1) @ alpha - means / PENALTY
 
 
 def radial(x, y):
