@@ -155,15 +155,15 @@ def fit_family(
 
     unit_basis, base = _functions_and_base(settings, sketch, standardizer, seeds)
     settings = _fitting(settings, unit_basis)
-    likeliest = settings.solution == "likelihood"
     draws = draw_defensively(base, _N_DRAWS, for_draws)
     covariance = settings.noise.covariance_shape(n_columns)
     problem = TuningProblem(
         unit_basis, settings.noise, base, covariance, sketch, draws, settings.criterion
     )
     folds = _folds(sketch, settings)
-    if likeliest:
-        tuned, history = _likeliest(problem, settings, column_scale, progress), []
+    history: list[dict[str, Any]] = []
+    if settings.solution == "likelihood":
+        tuned = _likeliest(problem, settings, column_scale, progress)
         folds = None
     else:
         tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
@@ -399,7 +399,7 @@ def _likeliest(
     progress: Progress,
 ) -> Tuned:
     """Length-scale and penalty by the likelihood of held-out rows."""
-    require_means(problem.basis)
+    require_means(problem.basis, problem.noise)
     thumb = settings.tuning.start.filled(_rule_of_thumb(column_scale)[1])
     return choose_likeliest(
         problem.basis,
