@@ -157,7 +157,6 @@ def fit_family(
 
     unit_basis, base = _functions_and_base(settings, sketch, standardizer, seeds)
     settings = _fitting(settings, unit_basis)
-    likeliest = settings.solution == "likelihood"
     draws = draw_defensively(base, _N_DRAWS, for_draws)
     covariance = settings.noise.covariance_shape(n_columns)
     problem = TuningProblem(
@@ -165,7 +164,7 @@ def fit_family(
     )
     folds = _folds(sketch, settings)
     history: list[dict[str, Any]] = []
-    if likeliest:
+    if settings.solution == "likelihood":
         tuned = _likeliest(problem, settings, column_scale, progress)
         folds = None
     else:
@@ -402,7 +401,7 @@ def _likeliest(
     progress: Progress,
 ) -> Tuned:
     """Length-scale and penalty by the likelihood of held-out rows."""
-    require_means(problem.basis)
+    require_means(problem.basis, problem.noise)
     thumb = settings.tuning.start.filled(_rule_of_thumb(column_scale)[1])
     return choose_likeliest(
         problem.basis,

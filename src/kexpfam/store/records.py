@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
+from kexpfam.base.automatic import AutomaticBase
 from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
-from kexpfam.base.box_fits import AutomaticBase, BoxBase
+from kexpfam.base.box_fits import BoxBase
 from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.covariance import Covariance
 from kexpfam.base.location import Location, LocationSums, PointsLocation
