@@ -13,6 +13,7 @@ _HOMES = {
     "base": ("GaussianBase", "MixtureBase", "UniformBase"),
     "estimators": (
         "ConditionalKernelExponentialFamily",
+        "KernelChain",
         "KernelDiffusion",
         "KernelExponentialFamily",
         "load",
@@ -92,6 +93,9 @@ if TYPE_CHECKING:
     )
     from kexpfam.estimators import (
         ConditionalKernelExponentialFamily as ConditionalKernelExponentialFamily,
+    )
+    from kexpfam.estimators import (
+        KernelChain as KernelChain,
     )
     from kexpfam.estimators import (
         KernelDiffusion as KernelDiffusion,

@@ -13,18 +13,34 @@ figures is said in `kexpfam.model.health`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.model import Density
 from kexpfam.model.health import Comparison, nothing_compared
 
-__all__ = ["Weighted", "compare", "compare_further", "mean_and_error", "share_below"]
+__all__ = ["Judged", "Weighted", "compare", "compare_further", "mean_and_error", "share_below"]
 
 # Rows are looked at in such portions, until the gain is so many standard errors from zero.
 _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
+
+
+class Judged(Protocol):
+    """What the gate knows of a density."""
+
+    @property
+    def has_tilt(self) -> bool: ...
+
+    def untilted(self) -> Self: ...
+
+    def log_density(self, rows: np.ndarray) -> np.ndarray: ...
+
+    def log_density_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def draws_log_density(
+        self, n_draws: int, generator: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class Weighted(NamedTuple):
@@ -35,7 +51,7 @@ class Weighted(NamedTuple):
 
 
 def compare(
-    density: Density,
+    density: Judged,
     held_out: Weighted,
     training: Weighted,
     n_draws: int,
@@ -80,7 +96,7 @@ def compare(
 
 
 def _enough_logs(
-    density: Density, base_logs: Float[np.ndarray, " n"], held_out: Weighted
+    density: Judged, base_logs: Float[np.ndarray, " n"], held_out: Weighted
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Log densities of as many rows as it takes to be sure of the gain's sign, and their errors."""
     logs = errors = np.zeros(0)
@@ -95,7 +111,7 @@ def _enough_logs(
     return logs, errors
 
 
-def compare_further(comparison: Comparison, density: Density, held_out: Weighted) -> Comparison:
+def compare_further(comparison: Comparison, density: Judged, held_out: Weighted) -> Comparison:
     """The gain over all held-out rows so far, after more rows that the density has not seen."""
     logs, base_logs = (one.log_density(held_out.rows) for one in (density, density.untilted()))
     gain, error = mean_and_error(_differences(logs, base_logs), held_out.weights)
