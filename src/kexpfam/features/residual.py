@@ -19,15 +19,13 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["BUMPS", "N_RESIDUAL_FUNCTIONS", "REACH", "SQUARE", "residual_functions"]
+__all__ = ["N_RESIDUAL_FUNCTIONS", "REACH", "residual_functions"]
 
 REACH = 8.0
 _SPREAD, _N_BUMPS = 4.0, 16
 _CENTRES = np.linspace(-_SPREAD, _SPREAD, _N_BUMPS)
 _WIDTH = _CENTRES[1] - _CENTRES[0]
-SQUARE = 18.0
-# Centers and width.
-BUMPS = _CENTRES, _WIDTH
+_SQUARE = 18.0
 N_RESIDUAL_FUNCTIONS = _N_BUMPS + 2
 
 
@@ -52,10 +50,10 @@ def _line(r: Float[np.ndarray, "*shape 1"], order: int) -> Float[np.ndarray, "*s
 
 
 def _square(r: Float[np.ndarray, "*shape 1"], order: int) -> Float[np.ndarray, "*shape 1"]:
-    decay = np.exp(-(r**2) / SQUARE)
+    decay = np.exp(-(r**2) / _SQUARE)
     if order == 0:
         return 1 - decay
-    slope = 2 / SQUARE
+    slope = 2 / _SQUARE
     return slope * r * decay if order == 1 else slope * (1 - slope * r**2) * decay
 
 

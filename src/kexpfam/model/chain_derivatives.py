@@ -1,75 +1,41 @@
-"""Derivatives of a chain's log density in the numbers that have one, by JAX.
+"""Derivatives of a chain's log density in the numbers that have one.
 
-The same formulas as in `kexpfam.model.chain`, for one row, as a function of its mapped numbers t
-with densities; categories and whole numbers come before them and depend on none of them. With the
-logarithm ℓ of the slope t′ of a column's map,
+The same formulas as in `kexpfam.model.chain`, with numbers that carry their derivatives along every
+column (`kexpfam.jets`), as functions of the mapped numbers t with densities. Categories and whole
+numbers come before them and depend on none of them. With the logarithm ℓ of the slope t′ of a
+column's map,
 
     ∂_j log p = t′_j ∂L/∂t_j + ℓ′_j        ∂²_j log p = t′_j² ∂²L/∂t_j² + ℓ′_j t′_j ∂L/∂t_j + ℓ″_j.
 
-Rows that lack the same columns are compiled and evaluated together; what is not there has no
-derivative.
+What is not there has no derivative. Squared distances s to a kernel's points have the derivatives
+2(x_i − p_i)/ℓ_i² and 2/ℓ_i², and Matérn's profile of them
+
+    g(s) = (1 + a + a²/3) e⁻ᵃ      g′ = −⅚ (1 + a) e⁻ᵃ      g″ = (25/12) e⁻ᵃ,      a = √(5s).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import logsumexp, ndtr, ndtri
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from kexpfam.base.bell import BELL
-from kexpfam.base.ordered import patterns_of
-from kexpfam.data.blocks import padded
-from kexpfam.features.residual import REACH, residual_functions
-from kexpfam.features.traced_inputs import (
-    TracedFunctions,
-    TracedLocation,
-    traced_functions,
-    traced_location,
-    traced_residual_functions,
-)
+from kexpfam.base.location import Location
+from kexpfam.base.ordered import Factors, patterns_of
+from kexpfam.features.inputs import WIDER, InputFunctions
+from kexpfam.features.residual import residual_functions
+from kexpfam.jets import Jet, exp, log, logsumexp, ndtr, ndtri, sqrt, where
 from kexpfam.model.chain_slices import Chain
+from kexpfam.model.chain_terms import Inputs
 from kexpfam.model.residual_tilt import BASE_SHARE, NODES, normal_masses
-from kexpfam.precision import compiled
 
 __all__ = ["chain_derivatives"]
 
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
-_BLOCK, _FEW = 256, 16
+# Numbers in the derivatives of a block of rows' residuals.
+_BLOCK_NUMBERS = 1_000_000
 _TINY = 1e-300
-
-
-class _Term(NamedTuple):
-    """A number's terms as JAX sees them."""
-
-    location: TracedLocation | None
-    factor: Any
-    share: Any
-    functions: TracedFunctions | None
-    coefficients: Any
-
-
-class _Plan(NamedTuple):
-    """What selects the computation: kernels, which ends there are, and how many columns."""
-
-    n_scores: int
-    n_before: int
-    kinds: tuple[tuple[str | None, str | None], ...]
-    ended: tuple[tuple[bool, bool], ...]
-
-
-class _Row(NamedTuple):
-    """One row; `head` are scores and whole numbers, `known` and `familiar` as in `Inputs`."""
-
-    head: Any
-    mapped: Any
-    indicators: Any
-    there: Any
-    known: Any
-    familiar: Any
 
 
 def chain_derivatives(
@@ -81,29 +47,7 @@ def chain_derivatives(
     smooth = np.flatnonzero(~layout.is_lattice)
     if chain.marginals is None or chain.mixture is None or not len(smooth):
         return first, second
-    inputs = chain.inputs(parts)
-    plan, terms = _planned(chain, smooth)
-    mapped = np.concatenate([chain.scores(inputs.indicators), inputs.mapped], axis=1)
-    slopes = np.zeros((2, len(rows), len(smooth)))
-    for there, members in patterns_of(~np.isnan(mapped)):
-        factors = chain.mixture.factors(there)
-        arrays = factors.log_weights, factors.turns, factors.shifts, factors.deviations
-        whole = np.where(there, mapped, 0.0)
-        split = mapped.shape[1] - len(smooth)
-        row = _Row(
-            whole[:, :split],
-            whole[:, split:],
-            inputs.indicators,
-            np.broadcast_to(there[split:], (len(rows), len(smooth))).astype(float),
-            inputs.known[:, smooth].astype(float),
-            inputs.familiar[:, smooth].astype(float),
-        )
-        size = _BLOCK if len(members) > _FEW else _FEW
-        for start in range(0, len(members), size):
-            some = members[start : start + size]
-            block = _Row(*(padded(np.asarray(part[some], float), size) for part in row))
-            found = _derivatives(block, arrays, terms, chain.support[:, smooth], plan)
-            slopes[:, some] = np.stack(found)[:, : len(some)]
+    slopes = _mapped_derivatives(chain, chain.inputs(parts), len(smooth))
     numbers = np.where(np.isnan(parts.numbers), chain.marginals.standardizer.center, parts.numbers)
     curve = chain.marginals.curve(numbers)
     steep, bend, turn = (
@@ -118,117 +62,208 @@ def chain_derivatives(
     return first, second
 
 
-def _planned(chain: Chain, smooth: np.ndarray) -> tuple[_Plan, tuple[_Term, ...]]:
-    terms, kinds = [], []
-    for number in smooth:
-        term = chain.number_terms[number]
-        terms.append(
-            _Term(
-                None if term.location is None else traced_location(term.location),
-                term.factor,
-                term.share,
-                None if term.functions is None else traced_functions(term.functions),
-                term.coefficients,
-            )
-        )
-        kinds.append(
-            (
-                None if term.location is None else term.location.covariance.kind,
-                None if term.functions is None else term.functions.kind,
-            )
-        )
-    ends = np.isfinite(chain.support[:, smooth]).T.tolist()
-    ended = tuple((bool(low), bool(high)) for low, high in ends)
-    n_scores = chain.scores.directions.shape[1]
-    n_before = n_scores + len(chain.layout.numerics) - len(smooth)
-    return _Plan(n_scores, n_before, tuple(kinds), ended), tuple(terms)
-
-
-@compiled(static=("plan",))
-def _derivatives(rows: Any, factors: Any, terms: Any, support: Any, plan: Any) -> Any:
-    def log_density(mapped: Any, row: Any) -> Any:
-        return _log_density(row._replace(mapped=mapped), factors, terms, support, plan)
-
-    def both(row: Any) -> Any:
-        slope = jax.grad(log_density)
-        units = jnp.eye(row.mapped.shape[0])
-
-        # The second derivative along each column.
-        def bent(unit: Any) -> Any:
-            change: Any = jax.jvp(lambda t: slope(t, row), (row.mapped,), (unit,))[1]
-            return change @ unit
-
-        return slope(row.mapped, row), jax.vmap(bent)(units)
-
-    return jax.vmap(both)(rows)
-
-
-def _log_density(row: Any, factors: Any, terms: Any, support: Any, plan: _Plan) -> Any:
-    """The terms of numbers with densities, in mapped coordinates."""
-    log_weights, turns, shifts, deviations = factors
-    whole = jnp.concatenate([row.head, row.mapped])
-    residuals = jnp.einsum("i,ijk->jk", whole, turns) - shifts
-    steps = -(residuals**2) / 2 - jnp.log(deviations) - _HALF_LOG_TWO_PI
-    logs = jnp.concatenate([log_weights[None], log_weights + jnp.cumsum(steps, axis=0)])
-    totals = logsumexp(logs, axis=1)
-    found = 0.0
-    for number, term in enumerate(terms):
-        place = plan.n_before + number
-        simple = term.location is None and term.functions is None and not any(plan.ended[number])
-        if simple:
-            own = totals[place + 1] - totals[place]
-        else:
-            mixture = (
-                logs[place] - totals[place],
-                row.mapped[number] - deviations[place] * residuals[place],
-                deviations[place],
-            )
-            own = _term(row, number, term, mixture, support[:, number], plan)
-        found = found + row.there[number] * own
+def _mapped_derivatives(
+    chain: Chain, inputs: Inputs, n_smooth: int
+) -> Float[np.ndarray, "two n s"]:
+    """First and second derivatives in the mapped numbers, those with densities being the last."""
+    assert chain.mixture is not None
+    mapped = np.concatenate([chain.scores(inputs.indicators), inputs.mapped], axis=1)
+    found = np.zeros((2, len(mapped), n_smooth))
+    n_components = len(chain.mixture.weights)
+    size = max(1, _BLOCK_NUMBERS // (n_smooth * mapped.shape[1] * n_components))
+    for there, members in patterns_of(~np.isnan(mapped)):
+        factors = chain.mixture.factors(there)
+        for start in range(0, len(members), size):
+            some = members[start : start + size]
+            own = Inputs(*(part[some] for part in inputs))
+            block = _Block(chain, factors, np.where(there, mapped[some], 0.0), own, there, n_smooth)
+            logs = block.log_density().whole(n_smooth)
+            found[:, some] = np.stack([logs.first.T, logs.second.T])
     return found
 
 
-def _term(row: Any, number: int, term: _Term, mixture: Any, support: Any, plan: _Plan) -> Any:
-    inputs = jnp.concatenate([row.indicators, row.head[plan.n_scores :], row.mapped[:number]])
-    at, ended = row.mapped[number], plan.ended[number]
-    kinds = plan.kinds[number]
-    density, below, above = _on_line(mixture, at, support, ended)
-    if term.location is not None:
-        mean, variance = term.location.predict(inputs, kinds[0])
-        scale = term.factor * jnp.sqrt(variance + term.location.noise)
-        shares, widths = BELL
-        bell = _on_line((jnp.log(shares), mean, scale * widths), at, support, ended)
-        share = term.share * row.known[number]
-        safe = jnp.where(share > 0, share, 0.5)
-        stacked = jnp.logaddexp(density + jnp.log1p(-safe), bell[0] + jnp.log(safe))
-        density = jnp.where(share > 0, stacked, density)
-        below = (1 - share) * below + share * bell[1]
-        above = (1 - share) * above + share * bell[2]
-    found = density - jnp.log(below + above)
-    if term.functions is None:
+class _Block(NamedTuple):
+    """Some rows that have the same columns; directions are the last ones."""
+
+    chain: Chain
+    factors: Factors
+    rows: Float[np.ndarray, "n w"]
+    inputs: Inputs
+    there: Bool[np.ndarray, " w"]
+    n_smooth: int
+
+    def log_density(self) -> Jet:
+        """The terms of numbers with densities, in mapped coordinates."""
+        deviations, n_columns = self.factors.deviations, self.rows.shape[1]
+        turns = self.factors.turns
+        value = np.einsum("ni,ijk->njk", self.rows, turns) - self.factors.shifts
+        zero = np.zeros((1, 1, 1, 1))
+        residuals = Jet(value, turns[n_columns - self.n_smooth :][:, None], zero)
+        steps = residuals.square() * -0.5 - (np.log(deviations) + _HALF_LOG_TWO_PI)
+        logs = steps.cumsum(axis=-2) + self.factors.log_weights
+        totals = logsumexp(logs)
+        found = Jet(np.zeros(len(self.rows)), np.zeros((1, 1)), np.zeros((1, 1)))
+        n_numbers = len(self.chain.layout.numerics)
+        for place in range(n_columns - self.n_smooth, n_columns):
+            if not self.there[place]:
+                continue
+            number = place - (n_columns - n_numbers)
+            own = totals[..., place] - totals[..., place - 1] if place else totals[..., place]
+            empty = self.chain.number_terms[number].is_empty
+            if not empty or self.chain.needs_masses(number):
+                before = (
+                    logs[..., place - 1, :] - totals[..., place - 1][..., None] if place else None
+                )
+                own = self._term(number, own, before, residuals[..., place, :], deviations[place])
+            found = found + own
         return found
-    slopes = term.functions(inputs, kinds[1]) @ term.coefficients * row.familiar[number]
-    nearer = jnp.clip(jnp.minimum(below, above) / (below + above), _TINY, 0.5)
-    residual = jnp.where(below < above, 1.0, -1.0) * ndtri(nearer)
-    at_nodes, masses = residual_functions(NODES), normal_masses(NODES)
-    log_normalizer = logsumexp(at_nodes @ slopes + jnp.log(masses))
-    inside = jnp.clip(residual, -REACH, REACH)
-    tilt = traced_residual_functions(inside) @ slopes - log_normalizer
-    return found + jnp.logaddexp(np.log1p(-BASE_SHARE) + tilt, np.log(BASE_SHARE))
+
+    def _term(
+        self,
+        number: int,
+        density: Jet,
+        log_weights: Jet | None,
+        residuals: Jet,
+        deviations: Float[np.ndarray, " k"],
+    ) -> Jet:
+        term, at = self.chain.number_terms[number], self.inputs.mapped[:, number]
+        own_direction = self._directions(number)
+        point = Jet(at, own_direction[:, None], np.zeros((1, 1)))
+        weights: Jet | Float[np.ndarray, " k"] = np.exp(self.factors.log_weights)
+        if log_weights is not None:
+            weights = exp(log_weights)
+        support = self.chain.support[:, number]
+        below, above = _masses(weights, residuals, point, deviations, support)
+        if term.location is not None:
+            mean, scale = self._bell(number, term.location, term.factor)
+            shares, widths = BELL
+            places = ((point - mean) / scale)[..., None] * (1 / widths)
+            logs = places.square() * -0.5 - log(scale)[..., None]
+            logs = logs + (np.log(shares / widths) - _HALF_LOG_TWO_PI)
+            share = term.share * self.inputs.known[:, number]
+            bell_masses = _masses(shares, places, point, scale[..., None] * widths, support)
+            stacked = log(exp(density) * (1 - share) + exp(logsumexp(logs)) * share)
+            density = where(share > 0, stacked, density)
+            below = below * (1 - share) + bell_masses[0] * share
+            above = above * (1 - share) + bell_masses[1] * share
+        found = density - log(below + above)
+        if term.functions is None or term.coefficients is None:
+            return found
+        slopes = self._functions(number, term.functions) @ term.coefficients
+        slopes = slopes * self.inputs.familiar[:, [number]]
+        return found + _log_ratio(slopes, below, above)
+
+    def _directions(self, number: int) -> Float[np.ndarray, " s"]:
+        """One for the direction of a number, zero for the others."""
+        n_numbers = len(self.chain.layout.numerics)
+        return (np.arange(self.n_smooth) == number - (n_numbers - self.n_smooth)).astype(float)
+
+    def _input(self, number: int) -> tuple[Jet, Float[np.ndarray, "s i"]]:
+        """The columns before a number, and which of them is moved along each direction."""
+        rows = self.inputs.before(number)
+        moves = np.zeros((self.n_smooth, rows.shape[1]))
+        n_numbers = len(self.chain.layout.numerics)
+        first = rows.shape[1] - number + (n_numbers - self.n_smooth)
+        moves[np.arange(rows.shape[1] - first), np.arange(first, rows.shape[1])] = 1.0
+        # What is not there stands still.
+        moves[:, rows.shape[1] - number :] *= self.there[len(self.there) - n_numbers :][:number]
+        return Jet(rows, moves[:, None], np.zeros((1, 1, 1))), moves
+
+    def _bell(self, number: int, location: Location, factor: float) -> tuple[Jet, Jet]:
+        """Center and scale of a bell."""
+        inputs, moves = self._input(number)
+        covariance = location.covariance
+        squares = _squares(inputs, moves, location.points, covariance.length_scale)
+        plane = covariance.plane / inputs.value.shape[1]
+        sections = _profile(covariance.kind, squares) * covariance.smooth
+        sections = sections + (inputs @ (plane * location.points.T)) + 1.0
+        prior = inputs.square().sum(axis=-1) * plane + (covariance.smooth + 1.0)
+        told = (sections @ location.root).square().sum(axis=-1)
+        variance = where((prior - told).value > 0, prior - told, (prior - told) * 0.0)
+        return sections @ location.coefficients, sqrt(variance + covariance.noise) * factor
+
+    def _functions(self, number: int, functions: InputFunctions) -> Jet:
+        """ψ."""
+        inputs, moves = self._input(number)
+        squares = _squares(inputs, moves, functions.points, functions.length_scale)
+        sections = _profile(functions.kind, squares)
+        for wider in WIDER[1:]:
+            sections = sections + _profile(functions.kind, squares * wider**-2)
+        sections = (sections * (1 / len(WIDER))).whole(self.n_smooth)
+        top = sections.value.argmax(axis=1)
+        own = np.arange(len(top))
+        nearest = Jet(*(part[..., own, top] for part in
+                        (sections.value, sections.first, sections.second)))  # fmt: skip
+        near = nearest * float(len(WIDER))
+        near = where(near.value < 1, near, near * 0.0 + 1.0)
+        inside = (inputs.value > functions.low) & (inputs.value < functions.high)
+        held = Jet(
+            np.clip(inputs.value, functions.low, functions.high),
+            inputs.first * inside,
+            inputs.second,
+        )
+        pieces = [
+            near[..., None].whole(self.n_smooth),
+            (near[..., None] * held).whole(self.n_smooth),
+            (sections @ functions.whitening).whole(self.n_smooth),
+        ]
+        return Jet(
+            *(
+                np.concatenate([getattr(piece, name) for piece in pieces], axis=-1)
+                for name in ("value", "first", "second")
+            )
+        )
 
 
-def _on_line(mixture: Any, at: Any, support: Any, ended: tuple[bool, bool]) -> Any:
-    """log density, and masses below and above, as in `kexpfam.base.line`."""
-    log_weights, centers, deviations = mixture
-    weights, places = jnp.exp(log_weights), (at - centers) / deviations
-    density = logsumexp(log_weights - places**2 / 2 - jnp.log(deviations) - _HALF_LOG_TWO_PI)
-    below, above = ndtr(places), ndtr(-places)
-    if ended[0]:
-        below = _between((support[0] - centers) / deviations, places)
-    if ended[1]:
-        above = _between(places, (support[1] - centers) / deviations)
-    return density, weights @ below, weights @ above
+def _squares(
+    inputs: Jet,
+    moves: Float[np.ndarray, "s i"],
+    points: Float[np.ndarray, "p i"],
+    length_scale: Float[np.ndarray, " i"],
+) -> Jet:
+    """Squared distances to points."""
+    away = (inputs.value[:, None] - points) / length_scale
+    first = np.einsum("npi,si->snp", 2 * away / length_scale, moves)
+    second = (moves @ (2 / length_scale**2))[:, None, None]
+    return Jet((away**2).sum(axis=2), first, second)
 
 
-def _between(low: Any, high: Any) -> Any:
-    return jnp.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low))
+def _profile(kind: str, squares: Jet) -> Jet:
+    if kind == "rbf":
+        value = np.exp(-squares.value / 2)
+        return squares.through(value, -value / 2, value / 4)
+    root = np.sqrt(5 * squares.value)
+    decay = np.exp(-root)
+    value = (1 + root + 5 * squares.value / 3) * decay
+    return squares.through(value, -5 / 6 * (1 + root) * decay, 25 / 12 * decay)
+
+
+def _masses(
+    weights: Jet | Float[np.ndarray, " k"],
+    places: Jet,
+    point: Jet,
+    deviations: Jet | Float[np.ndarray, " k"],
+    support: Float[np.ndarray, " two"],
+) -> tuple[Jet, Jet]:
+    """Masses between a point and the ends, as in `kexpfam.base.line`."""
+    found = []
+    for sign, end in ((1.0, support[0]), (-1.0, support[1])):
+        mass = ndtr(places * sign)
+        if np.isfinite(end):
+            far = places + (end - point)[..., None] / deviations
+            mass = mass - ndtr(far * sign)
+        found.append((mass * weights).sum(axis=-1))
+    return found[0], found[1]
+
+
+def _log_ratio(slopes: Jet, below: Jet, above: Jet) -> Jet:
+    """As in `kexpfam.model.residual_tilt`."""
+    nearer = where(below.value < above.value, below, above) / (below + above)
+    nearer = Jet(np.maximum(nearer.value, _TINY), nearer.first, nearer.second)
+    residual = ndtri(nearer) * np.where(below.value < above.value, 1.0, -1.0)
+    functions = residual[..., None].through(
+        *(residual_functions(residual.value, order) for order in (0, 1, 2))
+    )
+    normalizer = logsumexp(slopes @ residual_functions(NODES).T + np.log(normal_masses(NODES)))
+    tilt = (slopes * functions).sum(axis=-1) - normalizer
+    return log(exp(tilt) * (1 - BASE_SHARE) + BASE_SHARE)
