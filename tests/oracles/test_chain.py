@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -42,9 +44,7 @@ def make_chain(*kinds, seed=0, tilted=True):
     layout = layout_of(kinds)
     n_numbers, n_indicators = len(layout.numerics), layout.offsets[-1]
     n_scores = min(2, n_indicators)
-    scores = Scores(
-        np.full(n_indicators, 0.3), generator.standard_normal((n_indicators, n_scores))
-    )
+    scores = Scores(np.full(n_indicators, 0.3), generator.standard_normal((n_indicators, n_scores)))
     categories = []
     for count, offset in zip(layout.level_counts, layout.offsets, strict=False):
         shares = np.log(generator.dirichlet(np.full(count, 3.0)))
@@ -103,7 +103,7 @@ def line_rule(kind):
         return np.arange(120.0), np.ones(120)
     low, high = np.clip(kind.bounds, -40.0, 40.0)
     edges = np.unique([low, *np.clip([-12.0, -5.0, -2.0, 0.0, 2.0, 5.0, 12.0], low, high), high])
-    pieces = [gauss(a, b, 28) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    pieces = [gauss(a, b, 28) for a, b in pairwise(edges)]
     nodes, weights = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     if kind.atoms:
         nodes, weights = np.append(nodes, kind.atoms), np.append(weights, [1.0] * len(kind.atoms))

@@ -209,7 +209,8 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         error : ndarray of shape (n_samples,)
             Only with `return_error`.
         """
-        logs, errors = self.density_.log_density_and_error(self._codes(X))
+        codes = self._codes(X)
+        logs, errors = self.density_.log_density_and_error(codes)
         return (logs, errors) if return_error else logs
 
     def contributions(self, X: Any) -> Any:
@@ -243,7 +244,8 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         gradient : ndarray of shape (n_samples, n_features)
             NaN in columns of whole numbers, grades and categories, and where a value is missing.
         """
-        return self.density_.gradient(self._codes(X))
+        codes = self._codes(X)
+        return self.density_.gradient(codes)
 
     def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
         """Δlog p: the sum of second derivatives in the columns that have a density.
@@ -256,7 +258,8 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         -------
         laplacian : ndarray of shape (n_samples,)
         """
-        return self.density_.laplacian(self._codes(X))
+        codes = self._codes(X)
+        return self.density_.laplacian(codes)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Complete rows drawn from the model.

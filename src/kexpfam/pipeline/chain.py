@@ -48,7 +48,7 @@ __all__ = ["ChainFit", "ChainSettings", "fit_chain"]
 
 _SKETCH, _N_FOLDS = 20_000, 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
-_FEWEST_ROWS, _FEWEST_TO_JUDGE = 4, 50
+_FEWEST_ROWS, _FEWEST_TO_JUDGE = 2, 50
 # With more rows than this two mixtures are crossed, and not one for each fold.
 _TWO_GROUPS_ROWS = 6000
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
@@ -86,8 +86,8 @@ def fit_chain(
     rows = _distinct(layout, codes, weights, seed)
     if len(rows.weights) < _FEWEST_ROWS:
         raise ValueError(
-            f"KernelChain needs at least {_FEWEST_ROWS} distinct rows, since some are held out; "
-            f"got {len(rows.weights)}. Give more rows."
+            f"KernelChain needs at least {_FEWEST_ROWS} distinct rows; got {len(rows.weights)}. "
+            "Give more rows."
         )
     judged = len(rows.weights) >= _FEWEST_TO_JUDGE
     everything = np.ones(len(rows.weights), bool)

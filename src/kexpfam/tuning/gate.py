@@ -13,7 +13,7 @@ figures is said in `kexpfam.model.health`.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -26,13 +26,14 @@ __all__ = ["Judged", "Weighted", "compare", "compare_further", "mean_and_error",
 _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
 
 
+@runtime_checkable
 class Judged(Protocol):
     """What the gate knows of a density."""
 
     @property
     def has_tilt(self) -> bool: ...
 
-    def untilted(self) -> Self: ...
+    def untilted(self) -> Judged: ...
 
     def log_density(self, rows: np.ndarray) -> np.ndarray: ...
 

@@ -43,8 +43,9 @@ from kexpfam.tuning.coordinates import choose_coordinates
 
 __all__ = ["BaseChoice", "TableRows", "choose_base", "crossed_lines", "table_rows"]
 
-# Directions of the indicators that the mixture sees, their least variance, and the noise on them.
-_MOST_SCORES, _LEAST_VARIANCE, _SCORE_NOISE = 8, 1e-6, 0.3
+# Directions of the indicators that the mixture sees, their least variance, how many times the
+# strength of chance they need, and the noise on them.
+_MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
 # Rounds of drawing what is missing.
 _ROUNDS = 2
 _SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16}
@@ -178,14 +179,37 @@ def choose_base(
 
 
 def _fit_scores(table: TableRows, members: Bool[np.ndarray, " n"]) -> Scores:
+    """Directions of the indicators that go with the numbers, strongest first.
+
+    Canonical directions for normal scores of the numbers; those that chance would give are left
+    out.
+    """
     indicators = table.layout.indicators(table.parts)[members]
     shares = table.weights[members] / table.weights[members].sum()
     center = shares @ indicators
     centered = indicators - center
     variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
-    kept = np.flatnonzero(variances > _LEAST_VARIANCE)[::-1][:_MOST_SCORES]
-    axes = axes[:, kept] * np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes[:, kept] < 0, -1, 1)
-    return Scores(center, axes / np.sqrt(variances[kept]))
+    kept = variances > _LEAST_VARIANCE
+    whitening = axes[:, kept] / np.sqrt(variances[kept])
+    numbers = [_normal_scores(column, shares) for column in table.numbers[members].T]
+    targets = np.array(numbers).reshape(len(numbers), len(shares)).T
+    crossed = (centered @ whitening * shares[:, None]).T @ targets
+    turns, strengths, _ = np.linalg.svd(crossed, full_matrices=False)
+    some = np.flatnonzero(strengths**2 * len(shares) > _BEYOND_CHANCE * max(targets.shape[1], 1))
+    directions = (whitening @ turns)[:, some[:_MOST_SCORES]]
+    signs = np.sqrt(np.arange(2, len(directions) + 2)) @ directions
+    return Scores(center, directions * np.where(signs < 0, -1.0, 1.0))
+
+
+def _normal_scores(
+    column: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Normal quantiles of a column's ranks; zero where it is missing."""
+    scores = np.zeros(len(column))
+    order = np.argsort(column)[: int((~np.isnan(column)).sum())]
+    sums = np.cumsum(shares[order])
+    scores[order] = normal_numbers((sums - shares[order] / 2) / sums[-1])
+    return scores
 
 
 def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
