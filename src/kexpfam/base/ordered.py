@@ -26,9 +26,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
-__all__ = ["Factors", "OrderedMixture", "Walked", "patterns_of"]
+__all__ = ["BLOCK_NUMBERS", "Factors", "OrderedMixture", "Walked", "patterns_of"]
 
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+# Numbers in the residuals of a block of rows: few enough to stay near the processor.
+BLOCK_NUMBERS = 200_000
 
 
 class Factors(NamedTuple):
@@ -123,9 +125,13 @@ class OrderedMixture(NamedTuple):
     def log_marginal(self, rows: Float[np.ndarray, "n w"]) -> Float[np.ndarray, " n"]:
         """log density of what is there in each row."""
         logs = np.zeros(len(rows))
+        size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.weights)))
         for there, members in patterns_of(~np.isnan(rows)):
-            walked = walk(self.factors(there), np.where(there, rows[members], 0.0))
-            logs[members] = walked.log_density[:, there].sum(axis=1)
+            factors = self.factors(there)
+            for start in range(0, len(members), size):
+                some = members[start : start + size]
+                walked = walk(factors, np.where(there, rows[some], 0.0))
+                logs[some] = walked.log_density[:, there].sum(axis=1)
         return logs
 
 

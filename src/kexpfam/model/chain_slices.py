@@ -15,15 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.base.line import OnLine, on_line
-from kexpfam.base.ordered import Factors, OrderedMixture, Walked, patterns_of, walk
+from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of, walk
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.marginals import Marginals
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
 
 __all__ = ["Chain"]
-
-# Numbers in the residuals of a block of rows.
-_BLOCK_NUMBERS = 200_000
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class Chain:
         """Conditionals of the mixture, for some rows after the other, and which rows they are."""
         assert self.mixture is not None
         rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
-        size = max(16, _BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)))
+        size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)))
         for there, members in patterns_of(~np.isnan(rows)):
             factors = self._factors if there.all() else self.mixture.factors(there)
             for start in range(0, len(members), size):
