@@ -74,9 +74,9 @@ def _drawn_numbers(
             continue
         places = np.flatnonzero(open_)
         own = Inputs(*(part[places] for part in inputs._replace(mapped=mapped)))
-        # The number itself must not be integrated out, and what comes later does not matter.
+        # What comes later does not matter: as if it were there, the same factors serve all numbers.
         standing = own.mapped.copy()
-        standing[:, number] = 0.0
+        standing[:, number:] = 0.0
         found = np.empty(len(places))
         for walked, some in chain.walked(own._replace(mapped=standing)):
             here = Inputs(*(part[some] for part in own))

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.line import OnLine
+from kexpfam.data.degenerate import warn_of_degeneracies
 from kexpfam.data.layout import Layout, layout_of
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.mixed import MixedTable
@@ -49,8 +50,6 @@ __all__ = ["ChainFit", "ChainSettings", "fit_chain"]
 _SKETCH, _N_FOLDS = 20_000, 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_TO_JUDGE = 2, 50
-# With more rows than this two mixtures are crossed, and not one for each fold.
-_TWO_GROUPS_ROWS = 6000
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 # What stands for a missing value in a row's key.
 _HOLE = 12345.678
@@ -84,6 +83,7 @@ def fit_chain(
     """Fit the density of a table to its rows."""
     layout = layout_of(table.kinds)
     rows = _distinct(layout, codes, weights, seed)
+    _warn_of_planes(table, rows, int((weights > 0).sum()))
     if len(rows.weights) < _FEWEST_ROWS:
         raise ValueError(
             f"KernelChain needs at least {_FEWEST_ROWS} distinct rows; got {len(rows.weights)}. "
@@ -93,8 +93,7 @@ def fit_chain(
     everything = np.ones(len(rows.weights), bool)
     others = rows.folds > 0 if judged else everything
     base = choose_base(rows, others, settings.marginals, seed, progress)
-    groups = rows.folds if len(rows.weights) <= _TWO_GROUPS_ROWS else (rows.folds + 1) // 2
-    lines = crossed_lines(rows, base, groups, progress) if judged else []
+    lines = crossed_lines(rows, base, progress) if judged else []
     choices = _chosen(rows, base, lines, others, progress) if judged else _nothing(layout)
     comparison = nothing_compared()
     if judged:
@@ -128,11 +127,24 @@ def _distinct(
     first = np.append(True, (np.diff(whole, axis=0) != 0).any(axis=1))
     totals = np.add.reduceat(weights, np.flatnonzero(first))
     codes, whole = codes[first], whole[first]
+    # In units of the largest magnitude, so that no square overflows.
+    whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
     scale = whole.std(axis=0)
     keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
     sketch = sketch_rows(codes, totals, keys, _SKETCH)
     folds = number_folds(sketch.keys, _N_FOLDS).numbers(sketch.keys)
     return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds)
+
+
+def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
+    """Raise or warn where columns with densities follow from each other."""
+    smooth = np.flatnonzero(~rows.layout.is_lattice)
+    numbers = rows.parts.numbers[:, smooth]
+    complete = ~np.isnan(numbers).any(axis=1)
+    if len(smooth) > 1 and complete.sum() > 2 * len(smooth):
+        labels = table.labels()
+        names = [labels[rows.layout.numerics[number]] for number in smooth]
+        warn_of_degeneracies(numbers[complete], rows.weights[complete], names, n_rows, stacklevel=4)
 
 
 class _Choices(NamedTuple):

@@ -43,7 +43,7 @@ __all__ = ["CategoryChoice", "NumberChoice", "choose_category", "choose_number",
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 # Points of a location; more of them where a bell with the first many has such a share, and gains so
 # many nats a row by it.
-_POINTS, _MORE_POINTS, _MORE_SHARE, _MORE_GAIN = 256, 1024, 0.1, 0.02
+_POINTS, _MORE_POINTS, _MORE_SHARE, _MORE_GAIN = 256, 1024, 0.5, 0.02
 # Functions of the inputs and rows, for a first look and for good; steps for each penalty.
 _FIRST_FUNCTIONS, _FUNCTIONS, _FIRST_ROWS, _MOST_ROWS = 40, 200, 2000, 10_000
 _STEPS = 25
@@ -322,7 +322,7 @@ def level_shares(
     there = members & ~np.isnan(codes)
     count = table.layout.level_counts[place]
     masses = np.bincount(codes[there].astype(int), table.weights[there], minlength=count)
-    masses = masses + 0.5 * table.weights[there].mean()
+    masses = masses + 0.5 * table.weights.mean()
     return masses / masses.sum()
 
 
@@ -330,7 +330,8 @@ def choose_category(
     table: TableRows, place: int, members: Bool[np.ndarray, " n"], held: Bool[np.ndarray, " n"]
 ) -> CategoryChoice:
     """A penalty, where functions of the columns before pay."""
-    if table.layout.offsets[place] == 0 or int(members.sum()) < _FEWEST_ROWS:
+    n_there = int((members & ~np.isnan(table.parts.codes[:, place])).sum())
+    if table.layout.offsets[place] == 0 or n_there < _FEWEST_ROWS:
         return CategoryChoice(np.inf)
     _, problem, places = category_problem(table, place, members, _FUNCTIONS, _MOST_ROWS)
     return CategoryChoice(_best_penalty(problem, held[places]))

@@ -155,8 +155,11 @@ def choose_base(
     complete = _hot_deck(table)
     held = table.folds[members] == table.folds[members].min()
     shares = table.weights[members] / table.weights[members].sum()
-    center = shares @ complete[members]
-    spread = Standardizer(center, np.sqrt(shares @ (complete[members] - center) ** 2))
+    # In units of the largest magnitude, so that no square overflows.
+    unit = np.abs(complete[members]).max(axis=0)
+    center = shares @ (complete[members] / unit)
+    scale = np.sqrt(shares @ (complete[members] / unit - center) ** 2)
+    spread = Standardizer(center * unit, scale * unit)
     coordinates, kind = choose_coordinates(
         complete[members], table.weights[members], held, spread, marginals, seed
     )
@@ -253,24 +256,22 @@ def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None
     return choice.ordered(average)
 
 
-def crossed_lines(
-    table: TableRows, choice: BaseChoice, groups: Int[np.ndarray, " n"], progress: Progress
-) -> list[OnLine]:
+def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> list[OnLine]:
     """Where each number lies in its conditional, under a mixture that has not seen its row.
 
-    Rows of group zero are looked at by the mixture of all others, rows of another group by one of
-    the groups that are neither.
+    Rows of fold zero are looked at by the mixture of all others, rows of another fold by one of the
+    folds that are neither.
     """
     n_rows, n_numbers = table.numbers.shape
     found = np.full((n_numbers, 4, n_rows), np.nan)
     if choice.average is None:
         return []
-    for group in progress.track(sorted(set(groups.tolist())), "folds"):
-        members = groups == group
-        if group == 0:
+    for fold in progress.track(sorted(set(table.folds.tolist())), "folds"):
+        members = table.folds == fold
+        if fold == 0:
             mixture = choice.ordered(choice.average)
         else:
-            mixture = choice.fitted_to(table, ~members & (groups > 0))
+            mixture = choice.fitted_to(table, ~members & (table.folds > 0))
         density = choice.density(table.layout, mixture)
         parts = table.parts.where(members)
         inputs = density.inputs(parts)
