@@ -8,8 +8,8 @@ Continuous tables: those of `splits.py`, z-scored by their training rows. Everyb
 training rows alone; validation rows serve the flows to stop early and kernel density estimates to
 choose a bandwidth, and nobody else. KernelChain takes all columns for real numbers here, so that
 log densities can be compared; "averaged mixture" is its base density, without locations and tilts.
-Flows and kernel density estimates are those of `flows.py`, which gives them the same rows: what is
-in its results is not measured again.
+KernelDiffusion, flows and kernel density estimates are those of `flows.py`, which gives them the
+same rows: what is in its results is not measured again.
 
 Mixed tables: Adult and Palmer penguins, from the folder that the environment variable KEXPFAM_DATA
 names; a tenth of the rows tests. Log densities are per unit of columns with densities, and
@@ -78,8 +78,13 @@ METHODS: dict[str, Callable[[Rows, int], Outcome]] = {
     "NSF": flow("NSF"),
     "kernel density": kernel_density,
 }
-# Measured with the same rows by `flows.py`.
-SHARED = ("MAF", "NSF", "kernel density")
+# Measured with the same rows by `flows.py`, and what they are called there.
+SHARED = {
+    "KernelDiffusion": "KernelDiffusion, training rows alone",
+    "MAF": "MAF",
+    "NSF": "NSF",
+    "kernel density": "kernel density",
+}
 
 
 # -- mixed tables -------------------------------------------------------------------------------
@@ -153,6 +158,12 @@ def read(store: Path) -> dict[str, dict[str, float]]:
     return json.loads(store.read_text("utf-8")) if store.exists() else {}
 
 
+def keep(records: dict[str, dict[str, float]], store: Path) -> None:
+    part = store.with_suffix(".part")
+    part.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n", "utf-8")
+    os.replace(part, store)
+
+
 def run(arguments: argparse.Namespace, store: Path) -> dict[str, dict[str, float]]:
     records, elsewhere = read(store), read(RESULTS / "flows.json")
     for table in arguments.only:
@@ -163,8 +174,10 @@ def run(arguments: argparse.Namespace, store: Path) -> dict[str, dict[str, float
                 key = f"{table}/{method}/{seed}"
                 if key in records:
                     continue
-                if method in SHARED and key in elsewhere:
-                    records[key] = {**elsewhere[key], "rows": len(rows.test)}
+                there = f"{table}/{SHARED.get(method)}/{seed}"
+                if there in elsewhere:
+                    records[key] = {**elsewhere[there], "rows": len(rows.test)}
+                    keep(records, store)
                     continue
                 logs, fitting, evaluating = known[method](rows, seed)
                 records[key] = {
@@ -175,9 +188,7 @@ def run(arguments: argparse.Namespace, store: Path) -> dict[str, dict[str, float
                     "evaluate_seconds": evaluating,
                 }
                 print(key, records[key], flush=True)
-                part = store.with_suffix(".part")
-                part.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n", "utf-8")
-                os.replace(part, store)
+                keep(records, store)
     return records
 
 

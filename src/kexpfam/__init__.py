@@ -16,6 +16,7 @@ _HOMES = {
         "KernelChain",
         "KernelDiffusion",
         "KernelExponentialFamily",
+        "TableConditional",
         "load",
     ),
     "exceptions": (
@@ -102,6 +103,9 @@ if TYPE_CHECKING:
     )
     from kexpfam.estimators import (
         KernelExponentialFamily as KernelExponentialFamily,
+    )
+    from kexpfam.estimators import (
+        TableConditional as TableConditional,
     )
     from kexpfam.estimators import (
         load as load,

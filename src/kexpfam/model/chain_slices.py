@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from kexpfam.base.bell import bell_log_density
 from kexpfam.base.line import OnLine, on_line
 from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of, walk
 from kexpfam.data.layout import Layout, Parts
@@ -122,25 +123,29 @@ class Chain:
         Without masses, of points between no ends, all that is right is the density.
         """
         place = self.scores.directions.shape[1] + number
-        density = walked.log_density[:, place]
-        half = np.full(len(density), 0.5)
-        line = OnLine(density, np.full(len(density), -np.inf), half, half)
-        cells = bool(self.layout.is_lattice[number])
-        support = tuple(self.support[:, number].tolist())
-        pair = edges[0], edges[1]
-        if masses:
-            deviations = walked.deviations[place]
-            mapped = inputs.mapped[:, number]
-            at = np.where(np.isnan(mapped), 0.0, mapped)
-            centers = at[:, None] - deviations * walked.residuals[:, place]
-            own = walked.log_weights[:, place], centers, deviations
-            line = on_line(*own, pair, support, cells, density)
-        term = self.number_terms[number]
+        density, term = walked.log_density[:, place], self.number_terms[number]
+        if not masses:
+            half, nothing = np.full(len(density), 0.5), np.full(len(density), -np.inf)
+            line = OnLine(density, nothing, half, half)
+            if term.location is None:
+                return line
+            mean, scale = term.mean_and_scale(inputs.before(number))
+            own = bell_log_density((edges[0] - mean) / scale) - np.log(scale)
+            bell = OnLine(own, nothing, half, half)
+            return line.stacked(bell, term.share * inputs.known[:, number])
+        deviations = walked.deviations[place]
+        mapped = inputs.mapped[:, number]
+        at = np.where(np.isnan(mapped), 0.0, mapped)
+        centers = at[:, None] - deviations * walked.residuals[:, place]
+        where = (
+            (edges[0], edges[1]),
+            tuple(self.support[:, number].tolist()),
+            bool(self.layout.is_lattice[number]),
+        )
+        line = on_line(walked.log_weights[:, place], centers, deviations, *where, density)
         if term.location is None:
             return line
-        bell = on_line(*term.bell(inputs.before(number)), pair, support, cells)
-        if not masses:
-            bell = bell._replace(below=half, above=half)
+        bell = on_line(*term.bell(inputs.before(number)), *where)
         return line.stacked(bell, term.share * inputs.known[:, number])
 
     def needs_masses(self, number: int) -> bool:

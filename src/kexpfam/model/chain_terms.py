@@ -57,16 +57,22 @@ class NumberTerm(NamedTuple):
         """Whether the column is the mixture's alone."""
         return self.location is None and self.functions is None
 
+    def mean_and_scale(
+        self, inputs: Float[np.ndarray, "n i"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Where the bell stands, and how wide it is."""
+        assert self.location is not None
+        mean, variance = self.location.predict(inputs)
+        return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
+
     def bell(
         self, inputs: Float[np.ndarray, "n i"]
     ) -> tuple[Float[np.ndarray, "n b"], Float[np.ndarray, "n b"], Float[np.ndarray, "n b"]]:
         """Log weights, centers and deviations of the bell's two components."""
-        assert self.location is not None
-        mean, variance = self.location.predict(inputs)
-        scale = self.factor * np.sqrt(variance + self.location.covariance.noise)
-        ones = np.ones((len(mean), 1))
+        mean, scale = self.mean_and_scale(inputs)
         shares, widths = BELL
-        return np.log(shares) * ones, mean[:, None] * ones.repeat(2, 1), scale[:, None] * widths
+        ones = np.ones((len(mean), len(widths)))
+        return np.log(shares) * ones, mean[:, None] * ones, scale[:, None] * widths
 
     def slopes(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
         """Aᵀψ at rows."""

@@ -36,8 +36,15 @@ from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES, likeliest_factor
 from kexpfam.tuning.table_base import TableRows
 
-__all__ = ["CategoryChoice", "NumberChoice", "choose_category", "choose_number", "fit_category",
-           "fit_number"]  # fmt: skip
+__all__ = [
+    "CategoryChoice",
+    "NumberChoice",
+    "choose_category",
+    "choose_number",
+    "fit_category",
+    "fit_number",
+    "number_problem",
+]
 
 # Rows that kernels are chosen on, and that length-scales are tuned on; steps for each.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20

@@ -41,7 +41,14 @@ from kexpfam.model.chain_terms import NumberTerm, Scores
 from kexpfam.progress import Progress
 from kexpfam.tuning.coordinates import choose_coordinates
 
-__all__ = ["BaseChoice", "TableRows", "choose_base", "crossed_lines", "table_rows"]
+__all__ = [
+    "BaseChoice",
+    "TableRows",
+    "choose_base",
+    "crossed_lines",
+    "final_mixture",
+    "table_rows",
+]
 
 # Directions of the indicators that the mixture sees, their least variance, how many times the
 # strength of chance they need, and the noise on them.
