@@ -12,9 +12,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 
-__all__ = ["LOGS", "WIDE", "bell_cdf", "bell_gradient", "bell_log_density", "bell_quantile"]
+__all__ = ["BELL", "LOGS", "WIDE", "bell_cdf", "bell_gradient", "bell_log_density", "bell_quantile"]
 
 WIDE, _SHARE = 4.0, 0.02
+# Shares and deviations of the two parts.
+BELL = np.array([1 - _SHARE, _SHARE]), np.array([1.0, WIDE])
 LOGS = np.log([1 - _SHARE, _SHARE / WIDE]) - 0.5 * np.log(2 * np.pi)
 # Halvings that bring a quantile to the last digit.
 _HALVINGS = 70
