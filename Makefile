@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-fast lint format docs linkcheck experiments bench clean
+.PHONY: install demo test test-fast lint format docs linkcheck experiments bench attack clean
 
 install: .venv/installed
 
@@ -48,6 +48,11 @@ bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench]'
 	for name in moments prediction tuned_fit tuned_functions peers grid cluster scaling flows trust attribution conditional; do $(BIN)/python benchmarks/$$name.py; done
 	$(BIN)/python benchmarks/page.py
+
+# Hostile files, numbers, settings and command lines, for ATTACK_S seconds.
+ATTACK_S ?= 1800
+attack: .venv/installed
+	$(BIN)/python -m attack --seconds $(ATTACK_S)
 
 # The site in docs/_build/html; warnings are errors. Examples run again when they change.
 docs: .venv/installed

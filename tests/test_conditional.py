@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,6 +21,7 @@ from kexpfam import (
     DegenerateTableWarning,
     load,
 )
+from kexpfam.bridges import jax_log_density
 
 SCORE_SAMPLES_TAKES_Y = "the check calls score_samples(X), and a density of y needs y"
 
@@ -232,6 +234,19 @@ def test_more_rows_than_the_exact_location_takes(monkeypatch, pairs):
     assert len(fewer.density_.location.points) == 150
     new = make_rows(1000, seed=5)
     assert fewer.score(*new) == pytest.approx(exact.score(*new), abs=0.05)
+
+
+@pytest.mark.parametrize("options", [{}, {"bounds": (-20.0, None), "kernel": "matern"}])
+def test_the_jax_function_is_the_log_density(options, pairs):
+    model = quick(gate=False, **options).fit(*pairs)
+    X, y = make_rows(20, seed=7)
+    function = jax_log_density(model)
+    with jax.enable_x64(True):
+        values = jax.jit(jax.vmap(function))(X, y)
+        slopes = jax.vmap(jax.grad(function, argnums=1))(X, y)
+        assert np.isfinite(jax.grad(function)(model.density_.standardizer.center, y[0])).all()
+    np.testing.assert_allclose(values, model.score_samples(X, y), atol=1e-6)
+    np.testing.assert_allclose(slopes, model.gradient(X, y), rtol=1e-6, atol=1e-6)
 
 
 X, Y = make_rows(60)

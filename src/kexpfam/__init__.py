@@ -13,8 +13,10 @@ _HOMES = {
     "base": ("BoxBase", "GaussianBase", "MixtureBase", "UniformBase"),
     "estimators": (
         "ConditionalKernelExponentialFamily",
+        "KernelChain",
         "KernelDiffusion",
         "KernelExponentialFamily",
+        "TableConditional",
         "load",
     ),
     "exceptions": (
@@ -97,10 +99,16 @@ if TYPE_CHECKING:
         ConditionalKernelExponentialFamily as ConditionalKernelExponentialFamily,
     )
     from kexpfam.estimators import (
+        KernelChain as KernelChain,
+    )
+    from kexpfam.estimators import (
         KernelDiffusion as KernelDiffusion,
     )
     from kexpfam.estimators import (
         KernelExponentialFamily as KernelExponentialFamily,
+    )
+    from kexpfam.estimators import (
+        TableConditional as TableConditional,
     )
     from kexpfam.estimators import (
         load as load,

@@ -12,7 +12,7 @@ from scipy.optimize import approx_fprime
 from kexpfam import ConditionalKernelExponentialFamily
 from kexpfam.base.bell import bell_cdf, bell_gradient, bell_log_density, bell_quantile
 from kexpfam.base.covariance import Covariance, evidence, to_logs
-from kexpfam.base.location import fit_exact, fit_points
+from kexpfam.base.location import fewer_directions, fit_exact, fit_points
 from kexpfam.data.response import bent_responses, straight_response
 from kexpfam.features.residual import REACH, residual_functions
 from kexpfam.model.lattice import Lattice, lattice_cells, lattice_slices
@@ -82,6 +82,22 @@ def test_all_rows_as_points_is_the_exact_location(rows, targets):
     np.testing.assert_allclose(other.predict(new)[0], exact.predict(new)[0], atol=1e-5)
     np.testing.assert_allclose(other.predict(new)[1], exact.predict(new)[1], atol=1e-3)
     np.testing.assert_allclose(left_out.mean, exact_left_out.mean, atol=1e-5)
+
+
+def test_fewer_directions_change_the_variance_by_little_of_the_noise(rows, targets, generator):
+    covariance = COVARIANCES[0]
+    noises = covariance.noise * generator.uniform(0.5, 2.0, len(rows))
+    location, _ = fit_exact(covariance, rows, targets, noises)
+    fewer = fewer_directions(location, noises)
+    assert fewer.root.shape[1] < len(rows)
+    new = generator.standard_normal((50, 2))
+    (mean, variance), (same, larger) = location.predict(new), fewer.predict(new)
+    np.testing.assert_array_equal(mean, same)
+    # At the rows a hundredth of the noise; far from them more, where the variance is larger too.
+    assert (larger >= variance - 1e-12).all()
+    np.testing.assert_allclose(larger + covariance.noise, variance + covariance.noise, rtol=0.05)
+    at_rows = fewer.predict(rows)[1] - location.predict(rows)[1]
+    assert at_rows.max() < 0.012 * noises.max()
 
 
 def test_the_bell_is_a_mixture_of_two_normals():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
@@ -137,3 +139,51 @@ def test_quadrature_refuses_three_columns(generator):
     base = BoxDensity(np.zeros(3), np.ones(3))
     with pytest.raises(ValueError, match="one or two columns; got 3"):
         QuadratureNormalizer().estimate(tilted(base, 3, generator), generator)
+
+
+def test_quadrature_sees_a_spike_far_from_all_rows(generator):
+    """A bump of f six deviations out carries half of the mass, and no draw of the base is there."""
+    base = GaussianMixtureDensity(np.ones(1), np.zeros((1, 1)), np.eye(1)[None])
+    density = tilted(base, 1, generator)
+    # Cosines of equal size that agree at x = 6 alone: a peak of width 0.2 or so.
+    basis = replace(density.basis, frequencies=np.array([[0.7], [1.9], [4.3], [7.7]]))
+    phases = 6.0 * basis.frequencies[:, 0]
+    coefficients = 30.0 * np.concatenate([np.cos(phases), np.sin(phases)])
+    density = replace(density, basis=basis, coefficients=coefficients)
+
+    def value(x):
+        tilt = basis.amplitudes @ (30.0 * np.cos(basis.frequencies[:, 0] * (x - 6.0)))
+        return np.exp(tilt - x**2 / 2) / np.sqrt(2 * np.pi)
+
+    expected = np.log(quad(value, -12, 12, points=[0, 6], limit=500)[0])
+    found = QuadratureNormalizer().estimate(density, generator)
+    assert abs(found.log_normalizer - expected) < max(found.error, 1e-7)
+    assert found.error < 1e-4
+    near = np.log(quad(value, -12, 4, points=[0], limit=500)[0])
+    assert expected - near > 0.5  # what a rule that looks at the rows' range alone would miss
+
+
+def test_quadrature_owns_up_to_what_lies_outside_its_box(generator):
+    class Cut(GaussianMixtureDensity):
+        """A density that understates its own reach."""
+
+        def box(self):
+            return np.full(1, -2.0), np.full(1, 2.0)
+
+    density = tilted(Cut(np.ones(1), np.zeros((1, 1)), np.eye(1)[None]), 1, generator, size=0.3)
+    whole = QuadratureNormalizer().estimate(
+        replace(
+            density, base=GaussianMixtureDensity(np.ones(1), np.zeros((1, 1)), np.eye(1)[None])
+        ),
+        generator,
+    )
+    found = QuadratureNormalizer().estimate(density, generator)
+    assert 0.02 < abs(found.log_normalizer - whole.log_normalizer) < found.error
+
+
+def test_the_error_of_a_coarse_rule_covers_what_it_misses(generator):
+    density = tilted(BASES["mixture"], 2, generator, size=6.0)
+    exact = QuadratureNormalizer(tolerance=1e-9).estimate(density, generator)
+    coarse = QuadratureNormalizer(first_panels=1, most_panels=4).estimate(density, generator)
+    assert abs(coarse.log_normalizer - exact.log_normalizer) <= coarse.error
+    assert exact.error <= 1e-9

@@ -12,10 +12,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 
-__all__ = ["bell_cdf", "bell_gradient", "bell_log_density", "bell_quantile"]
+__all__ = ["BELL", "LOGS", "WIDE", "bell_cdf", "bell_gradient", "bell_log_density", "bell_quantile"]
 
-_WIDE, _SHARE = 4.0, 0.02
-_LOGS = np.log([1 - _SHARE, _SHARE / _WIDE]) - 0.5 * np.log(2 * np.pi)
+WIDE, _SHARE = 4.0, 0.02
+# Shares and deviations of the two parts.
+BELL = np.array([1 - _SHARE, _SHARE]), np.array([1.0, WIDE])
+LOGS = np.log([1 - _SHARE, _SHARE / WIDE]) - 0.5 * np.log(2 * np.pi)
 # Halvings that bring a quantile to the last digit.
 _HALVINGS = 70
 
@@ -24,7 +26,7 @@ def _parts(
     residuals: Float[np.ndarray, "*shape"],
 ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
     squares = residuals**2 / 2
-    return _LOGS[0] - squares, _LOGS[1] - squares / _WIDE**2
+    return LOGS[0] - squares, LOGS[1] - squares / WIDE**2
 
 
 def bell_log_density(residuals: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
@@ -38,19 +40,19 @@ def bell_gradient(
     """First and second derivative of log q."""
     narrow, wide = _parts(residuals)
     share = np.exp(wide - np.logaddexp(narrow, wide))
-    precision = (1 - share) + share / _WIDE**2
-    spread = share * (1 - share) * (1 - _WIDE**-2) ** 2
+    precision = (1 - share) + share / WIDE**2
+    spread = share * (1 - share) * (1 - WIDE**-2) ** 2
     return -residuals * precision, spread * residuals**2 - precision
 
 
 def bell_cdf(residuals: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     """The mass below."""
-    return (1 - _SHARE) * ndtr(residuals) + _SHARE * ndtr(residuals / _WIDE)
+    return (1 - _SHARE) * ndtr(residuals) + _SHARE * ndtr(residuals / WIDE)
 
 
 def bell_quantile(levels: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     """The residual with so much mass below; by halving between the two parts' own quantiles."""
-    ends = np.stack([ndtri(levels), _WIDE * ndtri(levels)])
+    ends = np.stack([ndtri(levels), WIDE * ndtri(levels)])
     low, high = ends.min(axis=0), ends.max(axis=0)
     for _ in range(_HALVINGS):
         with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Mixtures of soft boxes fitted to rows, and the better of such a mixture and a Gaussian one.
+"""Mixtures of soft boxes fitted to rows.
 
 The likeliest centers, half widths and softnesses by L-BFGS, from clusters of rows: a component's
 first box holds most of its cluster. Softness is ς + 2h k/n with ς > 0, so that an edge is no
@@ -23,11 +23,10 @@ from sklearn.cluster import KMeans
 
 from kexpfam.base.boxes import BoxMixtureDensity, log_cosh, log_sinh
 from kexpfam.base.density import require_rows
-from kexpfam.base.mixture import GaussianMixtureDensity, MixtureBase
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch
 
-__all__ = ["AutomaticBase", "BoxBase"]
+__all__ = ["BoxBase", "BoxSearch", "choose_boxes"]
 
 _MOST_COMPONENTS = 4
 # One of so many rows is held out; rows that a fit looks at, and that a component needs.
@@ -37,8 +36,6 @@ _STEPS = 300
 _FIRST_SHARES, _FIRST_SOFTNESS = (0.02, 0.98), 0.25
 # Smallest half width and softness, in standard deviations of the columns.
 _LEAST_WIDTH, _LEAST_SOFTNESS = 0.02, 1e-5
-# Standard errors by which boxes must be better than Gaussians.
-_SURE = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,73 +70,36 @@ class BoxBase:
         seed = int(generator.integers(2**31))
         count = self.n_components
         if count is None:
-            count = _compared(sketch, seed).n_components
+            held = np.arange(len(sketch.rows)) % _ONE_HELD_OUT_OF == 0
+            count = choose_boxes(sketch, held, seed).n_components
         some = _first_rows(sketch)
         return _fitted(some.rows, some.weights, count, seed)
 
 
-@dataclass(frozen=True)
-class AutomaticBase:
-    """A mixture of Gaussians, or of boxes with soft edges where these suit held-out rows better.
-
-    Examples
-    --------
-    >>> from kexpfam import KernelExponentialFamily
-    >>> model = KernelExponentialFamily(base="auto")
-    """
-
-    def fit(
-        self, sketch: Sketch, generator: np.random.Generator
-    ) -> GaussianMixtureDensity | BoxMixtureDensity:
-        """Fit to rows of the sketch, whose order is random."""
-        seed = int(generator.integers(2**31))
-        bells, boxes = MixtureBase(), BoxBase()
-        if len(sketch.rows) < _ONE_HELD_OUT_OF * _ROWS_PER_COMPONENT:
-            return bells.fit(sketch, np.random.default_rng(seed))
-        found = _compared(sketch, seed)
-        held = _held_out(sketch)
-        others, judges = sketch.where(~held), sketch.where(held)
-        rival = bells.fit(others, np.random.default_rng(seed)).log_density(judges.rows)
-        gains = found.logs - rival[: len(found.logs)]
-        shares = judges.weights[: len(gains)] / judges.weights[: len(gains)].sum()
-        gain = float(shares @ gains)
-        error = float(np.sqrt(shares**2 @ (gains - gain) ** 2))
-        if gain > _SURE * error:
-            boxes = BoxBase(found.n_components)
-            return boxes.fit(sketch, np.random.default_rng(seed))
-        return bells.fit(sketch, np.random.default_rng(seed))
-
-
-class _Found(NamedTuple):
-    """How many boxes suit held-out rows best, and the log densities of these."""
+class BoxSearch(NamedTuple):
+    """How many boxes suit held-out rows best, and their mean log density."""
 
     n_components: int
-    logs: Float[np.ndarray, " j"]
+    held_out: float
 
 
-def _held_out(sketch: Sketch) -> Bool[np.ndarray, " n"]:
-    return np.arange(len(sketch.rows)) % _ONE_HELD_OUT_OF == 0
-
-
-def _first_rows(sketch: Sketch) -> Sketch:
-    return sketch.where(np.arange(len(sketch.rows)) < _MOST_ROWS)
-
-
-def _compared(sketch: Sketch, seed: int) -> _Found:
+def choose_boxes(sketch: Sketch, held: Bool[np.ndarray, " n"], seed: int) -> BoxSearch:
     """More boxes, as long as held-out rows gain by them."""
-    some = _first_rows(sketch)
-    held = _held_out(some)
-    others, judges = some.where(~held), some.where(held)
-    found, best = _Found(1, np.zeros(0)), -np.inf
+    others, judges = _first_rows(sketch.where(~held)), sketch.where(held)
+    best = BoxSearch(1, -np.inf)
     for count in range(1, _MOST_COMPONENTS + 1):
         if count > 1 and len(others.rows) < count * _ROWS_PER_COMPONENT:
             break
         logs = _fitted(others.rows, others.weights, count, seed).log_density(judges.rows)
         mean = float(np.average(logs, weights=judges.weights))
-        if mean < best:
+        if mean < best.held_out:
             break
-        found, best = _Found(count, logs), mean
-    return found
+        best = BoxSearch(count, mean)
+    return best
+
+
+def _first_rows(sketch: Sketch) -> Sketch:
+    return sketch.where(np.arange(len(sketch.rows)) < _MOST_ROWS)
 
 
 def _fitted(

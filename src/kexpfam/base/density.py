@@ -137,7 +137,6 @@ def fit_base(base: Any, sketch: Sketch, generator: np.random.Generator) -> BaseD
             "base must be 'mixture', 'averaged_mixture', 'gaussian', 'uniform', 'boxes', 'auto', a "
             "family like MixtureBase(n_components=5), or a density of your own with "
             "log_density(rows), gradient(rows), sample(n, generator) and, if possible, "
-            "hessian(rows); got "
-            f"{base!r}, which lacks {', '.join(missing)}."
+            f"hessian(rows); got {base!r}, which lacks {', '.join(missing)}."
         )
     return Completed(base)

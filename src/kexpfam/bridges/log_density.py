@@ -14,23 +14,26 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.model import Density
+from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.traced import LogDensityFunction, fresh_constants
+from kexpfam.model.traced_conditional import ConditionalFunction
 
 __all__ = ["LogDensityFunction", "fresh_constants", "jax_log_density"]
 
 
-def jax_log_density(model: Any) -> LogDensityFunction:
+def jax_log_density(model: Any) -> LogDensityFunction | ConditionalFunction:
     """A fitted model as a JAX function of one row: its normalized log density.
 
     Parameters
     ----------
-    model : KernelExponentialFamily or KernelDiffusion
+    model : KernelExponentialFamily, KernelDiffusion or ConditionalKernelExponentialFamily
         Fitted. Rows fitted later do not change the function.
 
     Returns
     -------
     function : callable
-        Takes an array of shape (n_features,), in the units of the data, and gives a scalar.
+        Takes an array of shape (n_features,), in the units of the data, and gives a scalar. Of a
+        conditional density it takes the target as a second argument.
         ``jax.grad``, ``jax.jit`` and ``jax.vmap`` apply.
 
     Notes
@@ -61,10 +64,11 @@ def jax_log_density(model: Any) -> LogDensityFunction:
     True
     """
     density = getattr(model, "density_", None)
-    if not isinstance(density, Density):
+    if not isinstance(density, (Density, ConditionalDensity)):
         check_is_fitted(model)
         raise TypeError(
-            "Expected a fitted KernelExponentialFamily or KernelDiffusion; got "
-            f"{type(model).__name__}. Of a pipeline, give the last step: pipeline[-1]."
+            "Expected a fitted KernelExponentialFamily, KernelDiffusion or "
+            f"ConditionalKernelExponentialFamily; got {type(model).__name__}. Of a pipeline, give "
+            "the last step: pipeline[-1]."
         )
     return density.jax_function()

@@ -185,7 +185,8 @@ class _Array:
         self.label = str(path)
         try:
             self._array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
+        except Exception as error:
+            # NumPy parses the header as Python, and what that raises for damaged ones is anything.
             raise ValueError(f"{path} cannot be read as a .npy array: {error}") from error
         if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
             raise ValueError(

@@ -31,6 +31,9 @@ __all__ = ["Response", "bent_responses", "straight_response"]
 # Units of the bent maps, in deviations of the target, and their powers.
 _UNITS, _POWERS = (0.03, 0.3), (0.0, 0.5)
 
+# Units from the anchor.
+_FURTHEST = 1e30
+
 
 class Response(NamedTuple):
     """t and its inverse."""
@@ -96,7 +99,10 @@ class Response(NamedTuple):
         self, y: Float[np.ndarray, "*shape"]
     ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
         """u, and the part of it where the map bends."""
-        along = self.sign * (y - self.anchor) / self.unit
+        with np.errstate(over="ignore"):
+            along = self.sign * (y - self.anchor) / self.unit
+        # Further out counts as that far: squares are still numbers.
+        along = np.clip(along, -_FURTHEST, _FURTHEST)
         return along, np.clip(along, 0.0, self.top)
 
     def _power(self, inner: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TypeAlias
 
 from kexpfam.estimators.conditional_kernel_exponential_family import (
     ConditionalKernelExponentialFamily,
 )
+from kexpfam.estimators.kernel_chain import KernelChain
 from kexpfam.estimators.kernel_diffusion import KernelDiffusion
 from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
 from kexpfam.estimators.saving import Saved, restored
@@ -14,9 +16,12 @@ from kexpfam.estimators.saving import Saved, restored
 __all__ = ["load"]
 
 
-def load(
-    path: str | os.PathLike[str],
-) -> KernelExponentialFamily | KernelDiffusion | ConditionalKernelExponentialFamily:
+Loaded: TypeAlias = (
+    KernelExponentialFamily | KernelDiffusion | KernelChain | ConditionalKernelExponentialFamily
+)
+
+
+def load(path: str | os.PathLike[str]) -> Loaded:
     """The fitted model in a file that `save` wrote.
 
     Its predictions are those of the model that was saved, to the last bit. Nothing in a file is
@@ -28,7 +33,7 @@ def load(
 
     Returns
     -------
-    KernelExponentialFamily, KernelDiffusion or ConditionalKernelExponentialFamily
+    KernelExponentialFamily, KernelDiffusion, KernelChain or ConditionalKernelExponentialFamily
         Fitted.
 
     Raises
@@ -52,8 +57,12 @@ def load(
     """
     kinds: dict[str, type[Saved]] = {
         kind.__name__: kind
-        for kind in (ConditionalKernelExponentialFamily, KernelDiffusion, KernelExponentialFamily)
+        for kind in (
+            ConditionalKernelExponentialFamily,
+            KernelChain,
+            KernelDiffusion,
+            KernelExponentialFamily,
+        )
     }
-    model: KernelExponentialFamily | KernelDiffusion | ConditionalKernelExponentialFamily
-    model = restored(path, kinds)
+    model: Loaded = restored(path, kinds)
     return model

@@ -27,9 +27,9 @@ from scipy.linalg import eigh
 
 from kexpfam.base.covariance import Covariance, Kind
 
-__all__ = ["InputFunctions", "input_functions"]
+__all__ = ["WIDER", "InputFunctions", "input_functions"]
 
-_WIDER = (1.0, 2.0, 4.0)
+WIDER = (1.0, 2.0, 4.0)
 # Of the largest eigenvalue; smaller ones are rounding.
 _LEAST_EIGENVALUE = 1e-10
 
@@ -51,7 +51,7 @@ class InputFunctions(NamedTuple):
 
     def __call__(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
         sections = _sections(self.kind, self.length_scale, rows, self.points)
-        near = np.minimum(len(_WIDER) * sections.max(axis=1, keepdims=True), 1.0)
+        near = np.minimum(len(WIDER) * sections.max(axis=1, keepdims=True), 1.0)
         held = np.clip(rows, self.low, self.high)
         return np.concatenate([near, near * held, sections @ self.whitening], axis=1)
 
@@ -86,7 +86,17 @@ def _sections(
     points: Float[np.ndarray, "p d"],
 ) -> Float[np.ndarray, "n p"]:
     sections = np.zeros((len(rows), len(points)))
-    for wider in _WIDER:
+    if kind == "rbf":
+        # One exponential: a kernel half as wide is the fourth power of the wide one.
+        values = Covariance(kind, WIDER[-1] * length_scale, 1.0, 0.0, 0.0).smooth_between(
+            rows, points
+        )
+        for _ in WIDER:
+            sections += values
+            values *= values
+            values *= values
+        return sections / len(WIDER)
+    for wider in WIDER:
         kernel = Covariance(kind, wider * length_scale, 1.0, 0.0, 0.0)
         sections += kernel.smooth_between(rows, points)
-    return sections / len(_WIDER)
+    return sections / len(WIDER)

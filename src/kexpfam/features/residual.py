@@ -19,13 +19,13 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["N_RESIDUAL_FUNCTIONS", "REACH", "residual_functions"]
+__all__ = ["CENTERS", "N_RESIDUAL_FUNCTIONS", "REACH", "SQUARE", "WIDTH", "residual_functions"]
 
 REACH = 8.0
 _SPREAD, _N_BUMPS = 4.0, 16
-_CENTRES = np.linspace(-_SPREAD, _SPREAD, _N_BUMPS)
-_WIDTH = _CENTRES[1] - _CENTRES[0]
-_SQUARE = 18.0
+CENTERS = np.linspace(-_SPREAD, _SPREAD, _N_BUMPS)
+WIDTH = CENTERS[1] - CENTERS[0]
+SQUARE = 18.0
 N_RESIDUAL_FUNCTIONS = _N_BUMPS + 2
 
 
@@ -50,16 +50,16 @@ def _line(r: Float[np.ndarray, "*shape 1"], order: int) -> Float[np.ndarray, "*s
 
 
 def _square(r: Float[np.ndarray, "*shape 1"], order: int) -> Float[np.ndarray, "*shape 1"]:
-    decay = np.exp(-(r**2) / _SQUARE)
+    decay = np.exp(-(r**2) / SQUARE)
     if order == 0:
         return 1 - decay
-    slope = 2 / _SQUARE
+    slope = 2 / SQUARE
     return slope * r * decay if order == 1 else slope * (1 - slope * r**2) * decay
 
 
 def _bumps(r: Float[np.ndarray, "*shape 1"], order: int) -> Float[np.ndarray, "*shape b"]:
-    away = (r - _CENTRES) / _WIDTH
+    away = (r - CENTERS) / WIDTH
     value = np.exp(-(away**2) / 2)
     if order == 0:
         return value
-    return -away / _WIDTH * value if order == 1 else (away**2 - 1) / _WIDTH**2 * value
+    return -away / WIDTH * value if order == 1 else (away**2 - 1) / WIDTH**2 * value

@@ -37,6 +37,7 @@ from kexpfam.features.residual import residual_functions
 from kexpfam.model.lattice import Lattice, LatticeSlices, lattice_slices
 from kexpfam.model.slices import N_FINE_NODES, N_NODES, Slices, normalized_slices
 from kexpfam.model.summaries import highest_density, mean_and_deviation, mode
+from kexpfam.model.traced_conditional import ConditionalFunction, conditional_function
 
 __all__ = ["ConditionalDensity"]
 
@@ -113,6 +114,26 @@ class ConditionalDensity:
         )
         both = _joined(pairs, (2,))
         return both[:, 0], both[:, 1]
+
+    def jax_function(self) -> ConditionalFunction:
+        """log p as a JAX function of a row and a target, in the user's units and precision."""
+        if self.lattice is not None:
+            raise ValueError(
+                "Targets on a lattice have probabilities, which have no JAX function yet. Fit with "
+                "lattice=None for a density."
+            )
+        location = self.location
+        return conditional_function(
+            (self.standardizer.center, self.standardizer.scale),
+            location.covariance,
+            (location.points, location.coefficients, location.root),
+            self.factor * (self.stretch if self.has_tilt else 1.0),
+            self.response,
+            self.functions,
+            self.coefficients,
+            self.bounds,
+            N_NODES,
+        )
 
     def log_density_table(
         self, rows: Float[np.ndarray, "n d"], targets: Float[np.ndarray, " m"]

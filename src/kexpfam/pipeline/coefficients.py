@@ -10,9 +10,9 @@ from jaxtyping import Float
 from kexpfam.base import BaseDensity
 from kexpfam.exceptions import SingularSystemError
 from kexpfam.features import Basis
-from kexpfam.features.fourier import FourierMoments
-from kexpfam.features.grid import GridMoments
 from kexpfam.noise import Noise
+from kexpfam.noise.drawn import MonteCarloNoise
+from kexpfam.noise.expanded import TaylorNoise
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 from kexpfam.solve.joint import joint_problem
 
@@ -35,7 +35,7 @@ class Coefficients:
         self._matrix = penalty_matrix_of(basis)
         self._problem = None
         if solution == "likelihood":
-            require_means(basis, moments)
+            require_means(basis, noise)
             self._problem = joint_problem(basis, base)
             self._mean = basis.mean_features(moments)  # type: ignore[attr-defined]
 
@@ -50,13 +50,13 @@ class Coefficients:
         return self._problem.likeliest(self._mean, penalty, start)
 
 
-def require_means(basis: Basis, moments: Any = None) -> None:
+def require_means(basis: Basis, noise: Noise) -> None:
     """Raise where the rows' sums do not hold the means that a likelihood is made of."""
-    known = hasattr(basis, "mean_features")
-    if known and (moments is None or isinstance(moments, FourierMoments | GridMoments)):
+    if hasattr(basis, "mean_features") and not isinstance(noise, MonteCarloNoise | TaylorNoise):
         return
     raise ValueError(
         "solution='likelihood' needs basis='fourier' or 'grid', and a noise that is averaged in "
         "closed form or none: the means of these functions over the rows are all that it takes. "
-        f"Got {type(basis).__name__}. Take one of these, or solution='closed_form'."
+        f"Got {type(basis).__name__} and {type(noise).__name__}. Take one of these, or "
+        "solution='closed_form'."
     )

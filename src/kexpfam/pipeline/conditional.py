@@ -21,7 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.location import LocationSums, PointsLocation, refuse_impossible, solve_points
+from kexpfam.base.location import (
+    LocationSums,
+    PointsLocation,
+    fewer_directions,
+    refuse_impossible,
+    solve_points,
+)
 from kexpfam.data.pairs import Pairs, PairTable, with_target
 from kexpfam.data.rows import RowSource
 from kexpfam.data.sketch import InUnits, Sketching
@@ -141,6 +147,8 @@ def fit_conditional(
     reference, sums = None, None
     if len(rows.y) <= EXACT_ROWS and settings.solution == "likelihood":
         residuals = left_out_residuals(rows, covariance, response)
+        location = fewer_directions(residuals.location, covariance.noise * rows.relative)
+        residuals = residuals._replace(location=location)
     else:
         summation = LocationSummation(covariance, rows.inputs[:POINTS], response)
         sums = _total(walk(table.source, summation))

@@ -27,11 +27,10 @@ from kexpfam.base.averaged import (
     AverageSearch,
     choose_average,
     fit_average,
-    held_out_logs,
     refit_average,
 )
 from kexpfam.base.smoothed import SmoothedMixture, smoothed_mixture
-from kexpfam.data.coordinates import Coordinates, fit_coordinates
+from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import NumberedFolds, Sketch, Sketching, number_folds
 from kexpfam.data.standardize import Standardizer
@@ -55,6 +54,7 @@ from kexpfam.pipeline.prepare import prepare
 from kexpfam.progress import Progress
 from kexpfam.solve.levels import Levels, no_levels, solve_levels
 from kexpfam.threads import in_turn
+from kexpfam.tuning.coordinates import choose_coordinates
 from kexpfam.tuning.frequencies import Trial, choose_frequencies
 from kexpfam.tuning.gate import Weighted, compare, compare_further
 
@@ -71,7 +71,6 @@ _SKETCH = 20_000
 _N_FOLDS = 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_TO_JUDGE = 4, 50
-_COORDINATE_ROWS = 4000
 # Rows that judge at the most, and training rows and draws that are looked at beside them.
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 # The lowest noise is this share of the base's thin directions, within limits.
@@ -321,7 +320,9 @@ def _choose(
 ) -> tuple[_Choices, _Foundation]:
     """Everything that is open, by rows of the first fold that is there."""
     held = rows.numbers == rows.numbers.min()
-    coordinates, marginals = _choose_coordinates(rows, held, table, settings, seeds.base)
+    coordinates, marginals = choose_coordinates(
+        rows.spread, rows.weights, held, table.spread, settings.marginals, seeds.base
+    )
     whitened = coordinates.forward(rows.spread)
     search = choose_average(whitened, rows.weights, held, seeds.base, progress)
     average = fit_average(whitened, rows.weights, search, seeds.base)
@@ -342,41 +343,6 @@ def _choose(
     choices = _Choices(marginals, search, found.features, found.n_components, noise_scales)
     basis = _basis(choices, coordinates, seeds)
     return choices, _Foundation(coordinates, average, base, basis)
-
-
-def _choose_coordinates(
-    rows: _Rows,
-    held: Bool[np.ndarray, " k"],
-    table: _Table,
-    settings: DiffusionSettings,
-    seed: int,
-) -> tuple[Coordinates, Literal["gaussianize", "yeo_johnson"] | None]:
-    """Marginal maps with the best held-out likelihood in the user's units."""
-    some = slice(0, _COORDINATE_ROWS)
-    weights, judges = rows.weights[some], held[some]
-    shares = weights[judges] / weights[judges].sum()
-    best: tuple[Coordinates, Literal["gaussianize", "yeo_johnson"] | None] | None = None
-    best_logs = np.array([])
-    kinds: tuple[Literal["gaussianize", "yeo_johnson"] | None, ...] = (
-        (None, "yeo_johnson", "gaussianize")
-        if settings.marginals == "auto"
-        else (settings.marginals,)
-    )
-    for kind in kinds:
-        coordinates = fit_coordinates(rows.spread, rows.weights, held, table.spread, kind)
-        if len(kinds) == 1:
-            return coordinates, kind
-        whitened = coordinates.forward(rows.spread[some])
-        logs = held_out_logs(whitened, weights, judges, seed)
-        logs += coordinates.log_jacobian(rows.spread[some][judges])
-        if best is not None:
-            gain = shares @ (logs - best_logs)
-            error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
-        # A map with more to fit must be better beyond doubt.
-        if best is None or gain > error:
-            best, best_logs = (coordinates, kind), logs
-    assert best is not None
-    return best
 
 
 def _noise_range(base: SmoothedMixture) -> tuple[float, float]:

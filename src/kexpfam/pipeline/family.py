@@ -157,7 +157,6 @@ def fit_family(
 
     unit_basis, base = _functions_and_base(settings, sketch, standardizer, seeds)
     settings = _fitting(settings, unit_basis)
-    likeliest = settings.solution == "likelihood"
     draws = draw_defensively(base, _N_DRAWS, for_draws)
     covariance = settings.noise.covariance_shape(n_columns)
     problem = TuningProblem(
@@ -165,7 +164,7 @@ def fit_family(
     )
     folds = _folds(sketch, settings)
     history: list[dict[str, Any]] = []
-    if likeliest:
+    if settings.solution == "likelihood":
         tuned = _likeliest(problem, settings, column_scale, progress)
         folds = None
     else:
@@ -402,7 +401,7 @@ def _likeliest(
     progress: Progress,
 ) -> Tuned:
     """Length-scale and penalty by the likelihood of held-out rows."""
-    require_means(problem.basis)
+    require_means(problem.basis, problem.noise)
     thumb = settings.tuning.start.filled(_rule_of_thumb(column_scale)[1])
     return choose_likeliest(
         problem.basis,
@@ -477,7 +476,11 @@ def _solve(
             estimate = settings.normalizer.estimate(density, generator)
             gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
             excused = min(estimate.error, EXCUSED_LOSS)
-            if gain >= estimate.log_normalizer - excused or not tunable:
+            # Without a tilt there is nothing left to enlarge.
+            if gain >= estimate.log_normalizer - excused or not tunable or np.isinf(penalty):
                 break
         penalty = penalty * 10 if penalty < 1e3 else float("inf")
+    if not density.has_tilt:
+        # A base density is normalized, whatever a quadrature makes of a thin one.
+        estimate = estimate._replace(log_normalizer=0.0, error=0.0)
     return replace(density, log_normalizer=estimate.log_normalizer), estimate, penalty

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
+from kexpfam.base.automatic import AutomaticBase
 from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
-from kexpfam.base.box_fits import AutomaticBase, BoxBase
+from kexpfam.base.box_fits import BoxBase
 from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.covariance import Covariance
 from kexpfam.base.location import Location, LocationSums, PointsLocation
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.smoothed import SmoothedMixture
 from kexpfam.base.uniform import BoxDensity
 from kexpfam.data.coordinates import Coordinates
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import Marginals
+from kexpfam.data.mixed import MixedTable
 from kexpfam.data.response import Response
 from kexpfam.data.sketch import Folds, NumberedFolds, Sketching
 from kexpfam.data.standardize import Standardizer
@@ -35,6 +40,8 @@ from kexpfam.features.nystrom import NystromBasis
 from kexpfam.features.sections import SectionBasis
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FlowDensity, ScoreField, TiltedDensity
+from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
 from kexpfam.model.lattice import Lattice
@@ -72,6 +79,8 @@ RECORDS: dict[str, type] = {
         *(Coordinates, Folds, Marginals, Sketching, Standardizer),
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
+        *(CategoryTerm, ChainDensity, ColumnKind, Layout, MixedTable, NumberTerm, OrderedMixture),
+        Scores,
         *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
         *(ConditionalSums, Lattice, LocationSums, PointsLocation, TargetSums),
         *(

@@ -8,7 +8,8 @@
 
 A record is a frozen dataclass or named tuple of a known kind. What is read must fit the fields'
 annotations: types, and of arrays dtype and shape, where a letter stands for one length throughout a
-record, and d (the number of columns) throughout the file.
+record, and d (the number of columns) throughout the file, but for the parts of a record that says
+it has `columns_of_its_own`.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def decode(tree: Tree, records: Mapping[str, type], n_columns: int) -> Any:
 class _Reader(NamedTuple):
     arrays: Mapping[str, np.ndarray]
     records: Mapping[str, type]
-    n_columns: int
+    n_columns: int | None
 
     def read(self, node: Any, where: str) -> Any:
         if isinstance(node, _SCALARS):
@@ -128,11 +129,12 @@ class _Reader(NamedTuple):
                 f"{where} ({name}) must have the fields {', '.join(expected)}; it has "
                 f"{', '.join(fields)}"
             )
-        lengths = {_COLUMNS: self.n_columns}
+        lengths = {} if self.n_columns is None else {_COLUMNS: self.n_columns}
+        parts = self._replace(n_columns=None) if hasattr(kind, "columns_of_its_own") else self
         values = {}
         for field in expected:
             place = f"{where}.{field}"
-            values[field] = self.read(fields[field], place)
+            values[field] = parts.read(fields[field], place)
             if not _finite(values[field], name, field):
                 raise ModelFileError(f"{place} holds numbers that are not finite")
             if not _fits(values[field], _hints(kind)[field], lengths):

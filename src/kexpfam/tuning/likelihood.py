@@ -24,7 +24,9 @@ from kexpfam.tuning.settings import Hyperparameters, Tuned
 __all__ = ["choose_likeliest"]
 
 # Length-scales that are tried, as multiples of a rule of thumb; the search begins in the middle.
-_FACTORS = tuple(1.6**k for k in range(-4, 5))
+# It goes two steps at a time as long as that is better, and at last one.
+_FACTORS = tuple(1.6 ** (k / 2) for k in range(-8, 9))
+_STRIDES = (2, 1)
 _PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(11))
 # A path of at least so many penalties is left when so many in a row gained no more than so many
 # nats.
@@ -59,10 +61,16 @@ def choose_likeliest(
         place = len(_FACTORS) // 2
         length_scales = [factor * start.length_scale for factor in _FACTORS]
 
+    # Length-scales that suit some of the functions suit all of them.
+    some = unit_basis.for_batch(sketch.rows[:1])  # type: ignore[arg-type]
+
     def best_at(number: int) -> _Best:
-        return _best(unit_basis.rescaled(length_scales[number]), base, folds, given.penalty)
+        return _best(some.rescaled(length_scales[number]), base, folds, given.penalty)
 
     found, number = _climbed(best_at, place, len(length_scales), progress)
+    if found.gain > 0 and some.n_features < unit_basis.n_features:
+        basis = unit_basis.rescaled(length_scales[number])
+        found = _best(basis, base, folds, given.penalty)
     penalty = start.penalty
     if given.penalty is None:
         penalty = found.penalty if found.gain > 0 else float("inf")
@@ -74,18 +82,20 @@ def _climbed(
 ) -> tuple[_Best, int]:
     """The best of the places, by going from one to its better neighbor."""
     tried: dict[int, _Best] = {}
+    strides = iter(_STRIDES)
+    stride = next(strides)
     for _ in progress.track(range(count), "likelihood"):
-        # Where nothing gains there is no direction to go in.
-        if tried and max(one.gain for one in tried.values()) <= 0:
-            break
-        ahead = [one for one in (place - 1, place, place + 1) if 0 <= one < count]
+        ahead = [one for one in (place - stride, place, place + stride) if 0 <= one < count]
         for one in ahead:
             if one not in tried:
                 tried[one] = best_at(one)
         better = max(ahead, key=lambda one: tried[one].gain)
         if better == place:
-            break
+            stride = next(strides, 0)
         place = better
+        # Where nothing gains there is no direction to go in.
+        if not stride or tried[place].gain <= 0:
+            break
     return tried[place], place
 
 

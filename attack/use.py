@@ -1,0 +1,175 @@
+"""Hostile numbers, settings and command lines."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import kexpfam
+from attack.cases import REFUSED, RIGHT, FaultError, Kind, rows_of_two_humps
+from attack.files import small_models
+from kexpfam.cli import main
+
+__all__ = ["Commands", "Fits", "Predictions", "Settings"]
+
+
+def _hostile(generator: np.random.Generator, n_rows: int, n_columns: int) -> np.ndarray:
+    """Rows of any size, some of them equal, constant, far out or no numbers."""
+    rows = generator.standard_normal((n_rows, n_columns))
+    match int(generator.integers(9)):
+        case 0:
+            rows *= 10.0 ** generator.integers(-300, 300)
+        case 1:
+            rows *= 10.0 ** generator.integers(-300, 300, n_columns)
+        case 2:
+            rows[int(generator.integers(n_rows))] *= 10.0 ** generator.integers(0, 300)
+        case 3:
+            rows = rows[generator.integers(0, max(1, n_rows // 8), n_rows)]
+        case 4:
+            rows = np.round(rows)
+        case 5:
+            rows[:, 0] = rows[:, -1] * 2 + 10.0 ** -float(generator.integers(0, 18)) * rows[:, 0]
+        case 6:
+            bad = [np.nan, np.inf, -np.inf, 1e308, 5e-324]
+            rows[int(generator.integers(n_rows)), 0] = bad[int(generator.integers(5))]
+        case 7:
+            rows = rows + 10.0 ** generator.integers(0, 17)
+        case _:
+            rows[:, int(generator.integers(n_columns))] = 3.0
+    return rows
+
+
+class Predictions(Kind):
+    """Rows however large or small: finite answers of the right shape, or a refusal."""
+
+    name = "predictions"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.models = small_models()
+
+    def case(self, generator: np.random.Generator) -> str:
+        name = str(generator.choice(list(self.models)))
+        model = self.models[name][0]
+        rows = _hostile(generator, 5, 2)
+        given = (rows[:, :1], rows[:, 1]) if name == "conditional" else (rows,)
+        method = str(generator.choice(["score_samples", "gradient", "laplacian"]))
+        found = np.asarray(getattr(model, method)(*given))
+        if len(found) != 5 or np.isnan(found).any():
+            raise FaultError(f"{name}.{method} gave {found} at {rows.tolist()}")
+        if method == "score_samples" and (found == np.inf).any():
+            raise FaultError(f"{name}: an infinite density at {rows.tolist()}")
+        return RIGHT
+
+
+class Fits(Kind):
+    """Small hostile tables: a fit whose scores of its own rows are numbers, or a refusal."""
+
+    name = "fits"
+
+    def case(self, generator: np.random.Generator) -> str:
+        rows = _hostile(generator, int(generator.choice([8, 60])), 2)
+        weights = None
+        if generator.random() < 0.3:
+            weights = generator.random(len(rows)) * 10.0 ** generator.integers(-200, 200)
+        estimators = [
+            kexpfam.KernelExponentialFamily(
+                n_components=16, base="gaussian", tuning="folds", random_state=0
+            ),
+            kexpfam.KernelDiffusion(n_components=16, n_levels=3, random_state=0),
+        ]
+        model = estimators[int(generator.integers(2))].fit(rows, sample_weight=weights)
+        found = model.score_samples(rows)
+        if np.isnan(found).any() or (found == np.inf).any():
+            raise FaultError(f"{type(model).__name__} scores its own rows {found[:5]}")
+        return RIGHT
+
+
+_VALUES: list[Any] = [
+    *(None, True, False, -1, 0, 1, 2, 3, 2.5, -0.5, 1e-300, 1e300, 10**20),
+    *(float("nan"), float("inf"), "auto", "", "gaussian", "none", "x" * 200, b"auto"),
+    *([], [1.0], (1, 2), (0.1, 1.0), {}, {"a": 1}, object(), print, np.zeros(3), np.nan),
+    *(np.array([1.0, np.nan]), np.float64(0.5), np.int64(4), complex(1, 1), set()),
+]
+
+
+class Settings(Kind):
+    """Any value for any setting of any estimator."""
+
+    name = "settings"
+    estimators = (
+        kexpfam.KernelExponentialFamily,
+        kexpfam.KernelDiffusion,
+        kexpfam.ConditionalKernelExponentialFamily,
+    )
+
+    def case(self, generator: np.random.Generator) -> str:
+        estimator = self.estimators[int(generator.integers(len(self.estimators)))]
+        names = sorted(estimator().get_params())
+        chosen = generator.choice(names, int(generator.integers(1, 3)), replace=False)
+        # A fit takes long where most settings are right; those that are wrong are refused first.
+        settings = {str(name): _VALUES[int(generator.integers(len(_VALUES)))] for name in chosen}
+        rows = rows_of_two_humps(12, 3)
+        model = estimator(**settings)
+        if estimator is kexpfam.ConditionalKernelExponentialFamily:
+            found = model.fit(rows[:, :1], rows[:, 1]).score_samples(rows[:, :1], rows[:, 1])
+        else:
+            found = model.fit(rows).score_samples(rows)
+        if np.isnan(found).any():
+            raise FaultError(f"{estimator.__name__}({settings}) gave {found}")
+        return RIGHT
+
+
+_WORDS = [
+    *("fit", "score", "sample", "info", "test", "report", "predict", "--help", "--version"),
+    *("rows.csv", "model.kexpfam", "nothing.csv", "-", "-o", "out", "out.csv", "out.parquet"),
+    *("--columns", "east", "east,north", "--exclude", "--weights", "--json", "--quiet", "--force"),
+    *("--seed", "-1", "0", "1e9", "--n-components", "8", "--estimator", "family", "diffusion"),
+    *("--target", "north", "--penalty", "1e-3", "--noise-scale", "0.2", "--length-scale", "1"),
+    *("", "'", "\x00", "=1+1", "../../..", "/", "/dev/null", "ä", "--nonsense", "--", "𝔘"),
+]
+
+
+class Commands(Kind):
+    """Words in any order after `kexpfam`: an exit code, and no traceback."""
+
+    name = "command lines"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        rows = rows_of_two_humps(40, 4)
+        lines = ["east,north", *(f"{one!r},{other!r}" for one, other in rows.tolist())]
+        (folder / "rows.csv").write_text("\n".join(lines) + "\n", "utf-8")
+        small_models()["family"][0].save(folder / "model.kexpfam")
+
+    def case(self, generator: np.random.Generator) -> str:
+        count = int(generator.integers(0, 7))
+        words = [_WORDS[int(n)] for n in generator.integers(0, len(_WORDS), count)]
+        if generator.random() < 0.5:
+            words = ["--" if word == "report" else word for word in words]
+        out, err = io.StringIO(), io.StringIO()
+        before, stdin = sys.argv, sys.stdin
+        sys.argv, sys.stdin = ["kexpfam", *words], io.StringIO("east,north\n1,2\n")
+        code: Any = 0
+        try:
+            with (
+                contextlib.chdir(self.folder),
+                contextlib.redirect_stdout(out),
+                contextlib.redirect_stderr(err),
+            ):
+                main()
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.argv, sys.stdin = before, stdin
+        if isinstance(code, str) or code not in (0, 1, 2, 3, None):
+            raise FaultError(f"{words} ended with {code!r}")
+        said = err.getvalue()
+        if "Traceback" in said or "A fault in kexpfam" in said:
+            raise FaultError(f"{words} said {said[-500:]}")
+        return RIGHT if code in (0, 3, None) else REFUSED

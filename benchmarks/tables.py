@@ -1,0 +1,217 @@
+"""KernelChain beside neural flows, mixtures, kernel density estimates and KernelDiffusion.
+
+Run from the root of the repository, with the extra ``kexpfam[bench]`` (PyTorch and zuko):
+
+    python benchmarks/tables.py [--seeds 3] [--only red_wine adult] [--methods KernelChain]
+
+Continuous tables: those of `splits.py`, z-scored by their training rows. Everybody is fitted to the
+training rows alone; validation rows serve the flows to stop early and kernel density estimates to
+choose a bandwidth, and nobody else. KernelChain takes all columns for real numbers here, so that
+log densities can be compared; "averaged mixture" is its base density, without locations and tilts.
+KernelDiffusion, flows and kernel density estimates are those of `flows.py`, which gives them the
+same rows: what is in its results is not measured again.
+
+Mixed tables: Adult and Palmer penguins, from the folder that the environment variable KEXPFAM_DATA
+names; a tenth of the rows tests. Log densities are per unit of columns with densities, and
+probabilities otherwise, of what is there in a row. KernelChain is compared with the product of its
+own marginals: each column fitted alone. Kinds of columns are read from the training rows.
+
+Results go to benchmarks/results/tables.json as they come, so that a run that was stopped goes on,
+and to tables.md: mean test log-likelihood with its standard error over rows (one seed) or over
+seeds, seconds of fitting, and milliseconds a row to evaluate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from flows import Outcome, diffusion_on_training_rows, flow, kernel_density
+from kexpfam import KernelChain
+from splits import REAL, Rows
+
+RESULTS = Path(__file__).parent / "results"
+
+
+# -- continuous tables --------------------------------------------------------------------------
+
+
+_LAST: list[tuple[Rows, int, KernelChain, float]] = []
+
+
+def fitted(rows: Rows, seed: int) -> tuple[KernelChain, float]:
+    """A chain and its seconds; fitted once for itself and for its base density."""
+    if not (_LAST and _LAST[0][0] is rows and _LAST[0][1] == seed):
+        start = time.perf_counter()
+        model = KernelChain(columns="real", random_state=seed).fit(rows.train)
+        _LAST[:] = [(rows, seed, model, time.perf_counter() - start)]
+    return _LAST[0][2:]
+
+
+def chain(rows: Rows, seed: int) -> Outcome:
+    model, seconds = fitted(rows, seed)
+    start = time.perf_counter()
+    logs = model.score_samples(rows.test)
+    return Outcome(logs, seconds, time.perf_counter() - start)
+
+
+def averaged_mixture(rows: Rows, seed: int) -> Outcome:
+    model, seconds = fitted(rows, seed)
+    start = time.perf_counter()
+    logs = model.density_.untilted().log_density(rows.test)
+    return Outcome(logs, seconds, time.perf_counter() - start)
+
+
+METHODS: dict[str, Callable[[Rows, int], Outcome]] = {
+    "KernelChain": chain,
+    "averaged mixture": averaged_mixture,
+    "KernelDiffusion": diffusion_on_training_rows,
+    "MAF": flow("MAF"),
+    "NSF": flow("NSF"),
+    "kernel density": kernel_density,
+}
+# Measured with the same rows by `flows.py`, and what they are called there.
+SHARED = {
+    "KernelDiffusion": "KernelDiffusion, training rows alone",
+    "MAF": "MAF",
+    "NSF": "NSF",
+    "kernel density": "kernel density",
+}
+
+
+# -- mixed tables -------------------------------------------------------------------------------
+
+
+class Frames(NamedTuple):
+    """Rows to train and to test with."""
+
+    train: pd.DataFrame
+    test: pd.DataFrame
+
+
+def split_frame(name: str, seed: int) -> Frames:
+    folder = Path(os.environ["KEXPFAM_DATA"]) / "mixed"
+    if name == "adult":
+        table = pd.read_csv(folder / "adult.data", sep=", ", engine="python", na_values="?")
+    else:
+        table = pd.read_csv(folder / "penguins.csv")
+    table = table.sample(frac=1.0, random_state=seed)
+    tenth = len(table) // 10
+    return Frames(table.iloc[tenth:], table.iloc[:tenth])
+
+
+def mixed_chain(frames: Frames, seed: int) -> Outcome:
+    start = time.perf_counter()
+    model = KernelChain(random_state=seed).fit(frames.train)
+    middle = time.perf_counter()
+    logs = model.score_samples(frames.test)
+    return Outcome(logs, middle - start, time.perf_counter() - middle)
+
+
+def marginals(frames: Frames, seed: int) -> Outcome:
+    logs, fitting, evaluating = np.zeros(len(frames.test)), 0.0, 0.0
+    for column in frames.train.columns:
+        there = Frames(*(part[[column]] for part in frames))
+        own = mixed_chain(Frames(there.train[there.train[column].notna()], there.test), seed)
+        logs, fitting = logs + own.logs, fitting + own.fit_seconds
+        evaluating += own.evaluate_seconds
+    return Outcome(logs, fitting, evaluating)
+
+
+MIXED: dict[str, Callable[[Frames, int], Outcome]] = {
+    "KernelChain": mixed_chain,
+    "product of marginals": marginals,
+}
+MIXED_TABLES = ("penguins", "adult")
+
+
+# -- the run ------------------------------------------------------------------------------------
+
+
+def markdown(records: dict[str, dict[str, float]], tables: list[str], methods: list[str]) -> str:
+    lines = [f"| table | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
+    for table in tables:
+        cells = []
+        for method in methods:
+            found = [r for key, r in records.items() if key.startswith(f"{table}/{method}/")]
+            if not found:
+                cells.append("–")
+                continue
+            means = [record["mean"] for record in found]
+            error = np.std(means) / np.sqrt(len(means)) if len(means) > 1 else found[0]["error"]
+            seconds = np.median([record["fit_seconds"] for record in found])
+            row = 1e3 * np.median([record["evaluate_seconds"] / record["rows"] for record in found])
+            cells.append(f"{np.mean(means):.2f} ± {error:.2f} ({seconds:.0f} s, {row:.2g} ms)")
+        lines.append(f"| {table} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def read(store: Path) -> dict[str, dict[str, float]]:
+    return json.loads(store.read_text("utf-8")) if store.exists() else {}
+
+
+def keep(records: dict[str, dict[str, float]], store: Path) -> None:
+    part = store.with_suffix(".part")
+    part.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n", "utf-8")
+    os.replace(part, store)
+
+
+def run(arguments: argparse.Namespace, store: Path) -> dict[str, dict[str, float]]:
+    records, elsewhere = read(store), read(RESULTS / "flows.json")
+    for table in arguments.only:
+        known: dict[str, Any] = MIXED if table in MIXED_TABLES else METHODS
+        for seed in range(arguments.seeds):
+            rows: Any = split_frame(table, seed) if table in MIXED_TABLES else REAL[table](seed)
+            for method in (one for one in arguments.methods if one in known):
+                key = f"{table}/{method}/{seed}"
+                if key in records:
+                    continue
+                there = f"{table}/{SHARED.get(method)}/{seed}"
+                if there in elsewhere:
+                    records[key] = {**elsewhere[there], "rows": len(rows.test)}
+                    keep(records, store)
+                    continue
+                logs, fitting, evaluating = known[method](rows, seed)
+                records[key] = {
+                    "mean": float(logs.mean()),
+                    "error": float(logs.std() / np.sqrt(len(logs))),
+                    "rows": len(logs),
+                    "fit_seconds": fitting,
+                    "evaluate_seconds": evaluating,
+                }
+                print(key, records[key], flush=True)
+                keep(records, store)
+    return records
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    tables, methods = [*REAL, *MIXED_TABLES], list(dict.fromkeys([*METHODS, *MIXED]))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", choices=tables, default=tables)
+    parser.add_argument("--methods", nargs="*", choices=methods, default=methods)
+    arguments = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    records = run(arguments, RESULTS / "tables.json")
+    text = (
+        "Mean test log-likelihood ± standard error (seconds to fit, milliseconds a row to "
+        "evaluate). Made by `python benchmarks/tables.py`; see there.\n\n"
+        f"{markdown(records, list(REAL), list(METHODS))}\n\n"
+        "Tables of mixed columns; what a log density is per, and so its size, differs from the "
+        "tables above.\n\n"
+        f"{markdown(records, list(MIXED_TABLES), list(MIXED))}\n"
+    )
+    (RESULTS / "tables.md").write_text(text, "utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

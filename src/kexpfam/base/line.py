@@ -1,0 +1,167 @@
+"""A number on the line: how likely it is, and how much lies below and above it.
+
+A mixture Σ_k w_k N(c_k, s_k²) between two ends, and either a point t or a cell between two edges.
+What is kept is linear in the weights, so that mixtures are stacked by adding:
+
+    density   log Σ_k w_k N(t; c_k, s_k²)                      of a point
+    inside    log Σ_k w_k [Φ(edge′) − Φ(edge)]                 of a cell
+    below     Σ_k w_k [Φ(edge) − Φ(end)],  above likewise      masses up to the ends
+
+Normalized between the ends a point has the log density `density` − log(below + above), a cell the
+log mass `inside` − log(below + exp inside + above), and a point lies at the share
+v = below/(below + above) of its distribution.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+
+__all__ = ["OnLine", "line_mixture_quantiles", "on_line"]
+
+_HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+# Halvings that bring a quantile to the last digits of a reach of a few dozen.
+_HALVINGS = 48
+_TINY = 1e-300
+# Log weights of components that add nothing, and deviations beyond which nothing lies.
+_NEGLIGIBLE, _REACH = -36.0, 9.0
+
+
+class OnLine(NamedTuple):
+    """Points or cells of a column, a row each. Points have no `inside`, cells no `density`: −∞."""
+
+    density: Float[np.ndarray, " n"]
+    inside: Float[np.ndarray, " n"]
+    below: Float[np.ndarray, " n"]
+    above: Float[np.ndarray, " n"]
+
+    def stacked(self, other: OnLine, share: Float[np.ndarray, " n"]) -> OnLine:
+        """A share of another distribution mixed in."""
+        with np.errstate(divide="ignore"):
+            own_log, other_log = np.log1p(-share), np.log(share)
+        return OnLine(
+            np.logaddexp(self.density + own_log, other.density + other_log),
+            np.logaddexp(self.inside + own_log, other.inside + other_log),
+            (1 - share) * self.below + share * other.below,
+            (1 - share) * self.above + share * other.above,
+        )
+
+    @property
+    def _log_total(self) -> Float[np.ndarray, " n"]:
+        return np.log(np.maximum(self.below + np.exp(self.inside) + self.above, _TINY))
+
+    def log_probability(self) -> Float[np.ndarray, " n"]:
+        """The log density of points, the log mass of cells."""
+        found = np.where(np.isfinite(self.density), self.density, self.inside)
+        return found - self._log_total
+
+    def ends(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """The shares below and above of the distribution; for points they add up to one."""
+        total = np.maximum(self.below + np.exp(self.inside) + self.above, _TINY)
+        return self.below / total, self.above / total
+
+    def residuals(self, places: Float[np.ndarray, " n"] | float = 0.5) -> Float[np.ndarray, " n"]:
+        """Φ⁻¹ of the share below; of cells, at a place within, as a share of the cell."""
+        below, above = self.ends()
+        inside = np.maximum(1 - below - above, 0.0) * np.isfinite(self.inside)
+        below, above = below + places * inside, above + (1 - places) * inside
+        nearer = ndtri(np.clip(np.minimum(below, above), _TINY, 0.5))
+        return np.where(below < above, nearer, -nearer)
+
+
+def on_line(
+    log_weights: Float[np.ndarray, "n k"],
+    centers: Float[np.ndarray, "n k"],
+    deviations: Float[np.ndarray, "*n k"],
+    edges: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
+    support: tuple[float, float],
+    cells: bool,
+    density: Float[np.ndarray, " n"] | None = None,
+) -> OnLine:
+    """Points (both edges equal) or cells under mixtures; log densities of points if known."""
+    deviations = np.broadcast_to(deviations, centers.shape)
+    nothing = np.full(len(centers), -np.inf)
+    inside = nothing
+    if cells:
+        low, high = ((edge[:, None] - centers) / deviations for edge in edges)
+        inside = np.asarray(logsumexp(log_weights + _log_between(low, high), axis=1))
+        density = nothing
+    elif density is None:
+        places = (edges[0][:, None] - centers) / deviations
+        logs = log_weights - places**2 / 2 - np.log(deviations) - _HALF_LOG_TWO_PI
+        density = np.asarray(logsumexp(logs, axis=1))
+    # Few components have a weight that double precision can add to the others.
+    rows, live = np.nonzero(log_weights > _NEGLIGIBLE)
+    weights, center, scale = (one[rows, live] for one in (log_weights, centers, deviations))
+    np.exp(weights, out=weights)
+    low, high = ((edge[rows] - center) / scale for edge in edges)
+    if cells or np.isfinite(support).any():
+        starts, ends = (
+            (end - center) / scale if np.isfinite(end) else np.full_like(low, end)
+            for end in support
+        )
+        below, above = _between(starts, low), _between(high, ends)
+    else:
+        nearer = ndtr(-np.abs(low))
+        below, above = np.where(low < 0, nearer, 1 - nearer), np.where(low < 0, 1 - nearer, nearer)
+    return OnLine(
+        density,
+        inside,
+        np.bincount(rows, weights * below, minlength=len(centers)),
+        np.bincount(rows, weights * above, minlength=len(centers)),
+    )
+
+
+def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Φ(high) − Φ(low), from the nearer end."""
+    return np.maximum(
+        np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)), 0.0
+    )  # fmt: skip
+
+
+def _log_between(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """log(Φ(high) − Φ(low)) however far out."""
+    turned = low > 0
+    low, high = np.where(turned, -high, low), np.where(turned, -low, high)
+    upper, lower = log_ndtr(high), log_ndtr(low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = upper + np.log1p(-np.exp(np.minimum(lower - upper, 0.0)))
+    return np.where(np.isnan(found), -np.inf, found)
+
+
+def line_mixture_quantiles(
+    log_weights: Float[np.ndarray, "n k"],
+    centers: Float[np.ndarray, "n k"],
+    deviations: Float[np.ndarray, "*n k"],
+    support: tuple[float, float],
+    levels: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    """Points with a share below them, between the ends; by halving."""
+    rows, live = np.nonzero(log_weights > _NEGLIGIBLE)
+    deviations = np.broadcast_to(deviations, centers.shape)
+    center, scale = centers[rows, live], deviations[rows, live]
+    weights = np.exp(log_weights[rows, live])
+
+    def below(points: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        masses = weights * ndtr((points[rows] - center) / scale)
+        return np.bincount(rows, masses, minlength=len(centers))
+
+    start, end = (
+        below(np.full(len(centers), one))
+        if np.isfinite(one)
+        else np.full(len(centers), float(one > 0))
+        for one in support
+    )
+    wanted = start + levels * (end - start)
+    low, high = np.full(len(centers), np.inf), np.full(len(centers), -np.inf)
+    np.minimum.at(low, rows, center - _REACH * scale)
+    np.maximum.at(high, rows, center + _REACH * scale)
+    low, high = (np.clip(one, *support) for one in (low, high))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        short = below(middle) < wanted
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return (low + high) / 2

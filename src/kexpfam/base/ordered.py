@@ -1,0 +1,182 @@
+"""All conditionals of a Gaussian mixture along an order of its columns, at once.
+
+With Cholesky factors Σ_k = L_k L_kᵀ and z_k = L_k⁻¹(x − μ_k), the first j columns have the density
+
+    log q(x_≤j) = logsumexp_k (log π_k − Σ_{i≤j} (z_ki²/2 + log L_kii + ½ log 2π)),
+
+and column j given the ones before is a mixture on the line: components N(x_j − L_kjj z_kj, L_kjj²)
+with the weights that the columns before give them. What is not there is integrated out: without
+its covariances a column has no part in any other.
+
+| symbol | name          | shape     |
+|--------|---------------|-----------|
+| π_k    | weights       | (k,)      |
+| μ_k    | means         | (k, w)    |
+| Σ_k    | covariances   | (k, w, w) |
+| z      | residuals     | (n, w, k) |
+| L_kjj  | deviations    | (w, k)    |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import ndtri
+
+__all__ = ["BLOCK_NUMBERS", "Factors", "OrderedMixture", "Walked", "patterns_of"]
+
+_HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+# Numbers in the residuals of a block of rows: few enough to stay near the processor.
+BLOCK_NUMBERS = 200_000
+
+
+class Factors(NamedTuple):
+    """What the conditionals are computed from: inverse Cholesky factors, column by column.
+
+    `turns` holds L_k⁻¹ as (w, w, k): input, output, component.
+    """
+
+    log_weights: Float[np.ndarray, " k"]
+    means: Float[np.ndarray, "k w"]
+    turns: Float[np.ndarray, "w w k"]
+    shifts: Float[np.ndarray, "w k"]
+    deviations: Float[np.ndarray, "w k"]
+
+
+class Walked(NamedTuple):
+    """Rows along the columns: residuals, and log weights of components before each column."""
+
+    residuals: Float[np.ndarray, "n w k"]
+    log_weights: Float[np.ndarray, "n w k"]
+    deviations: Float[np.ndarray, "w k"]
+    log_density: Float[np.ndarray, "n w"]
+
+
+class OrderedMixture(NamedTuple):
+    """A Gaussian mixture whose columns have an order."""
+
+    weights: Float[np.ndarray, " k"]
+    means: Float[np.ndarray, "k w"]
+    covariances: Float[np.ndarray, "k w w"]
+
+    def factors(self, there: Bool[np.ndarray, " w"]) -> Factors:
+        """Of the columns that are there; the others stand apart from all, with unit variance."""
+        covariances = self.covariances * np.outer(there, there)
+        places = np.flatnonzero(~there)
+        covariances[:, places, places] = 1.0
+        roots = np.linalg.cholesky(covariances)
+        inverses = np.linalg.inv(roots)
+        means = np.where(there, self.means, 0.0)
+        return Factors(
+            np.log(self.weights),
+            means,
+            np.ascontiguousarray(inverses.transpose(2, 1, 0)),
+            np.einsum("kji,ki->jk", inverses, means),
+            np.diagonal(roots, axis1=1, axis2=2).T.copy(),
+        )
+
+    def conditional_fill(
+        self,
+        rows: Float[np.ndarray, "n w"],
+        uniform: Float[np.ndarray, " n"],
+        normal: Float[np.ndarray, "n w"],
+    ) -> Float[np.ndarray, "n w"]:
+        """Rows with each NaN drawn given what is there, from the uniform and normal numbers."""
+        filled = rows.copy()
+        for there, members in patterns_of(~np.isnan(rows)):
+            if there.all():
+                continue
+            filled[members] = self._filled(rows[members], there, uniform[members], normal[members])
+        return filled
+
+    def _filled(
+        self,
+        rows: Float[np.ndarray, "n w"],
+        there: Bool[np.ndarray, " w"],
+        uniform: Float[np.ndarray, " n"],
+        normal: Float[np.ndarray, "n w"],
+    ) -> Float[np.ndarray, "n w"]:
+        known, open_ = np.flatnonzero(there), np.flatnonzero(~there)
+        # What is known comes first, so that one factor gives weights, means and roots of the rest.
+        order = np.concatenate([known, open_])
+        roots = np.linalg.cholesky(self.covariances[:, order][:, :, order])
+        n_known = len(known)
+        head, cross, tail = (
+            roots[:, :n_known, :n_known],
+            roots[:, n_known:, :n_known],
+            roots[:, n_known:, n_known:],
+        )
+        shifts = rows[:, None, known] - self.means[None, :, known]
+        residuals = np.einsum("kij,nkj->nki", np.linalg.inv(head), shifts, optimize=True)
+        logs = np.log(self.weights) - (residuals**2).sum(axis=2) / 2
+        logs = logs - np.log(np.diagonal(head, axis1=1, axis2=2)).sum(axis=1)
+        chosen = _chosen(logs, uniform)
+        own = np.arange(len(rows))
+        means = self.means[chosen][:, open_]
+        means = means + np.einsum("nij,nj->ni", cross[chosen], residuals[own, chosen])
+        drawn = means + np.einsum("nij,nj->ni", tail[chosen], normal[:, open_])
+        filled = rows.copy()
+        filled[:, open_] = drawn
+        return filled
+
+    def log_marginal(self, rows: Float[np.ndarray, "n w"]) -> Float[np.ndarray, " n"]:
+        """log density of what is there in each row."""
+        logs = np.zeros(len(rows))
+        size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.weights)))
+        for there, members in patterns_of(~np.isnan(rows)):
+            factors = self.factors(there)
+            for start in range(0, len(members), size):
+                some = members[start : start + size]
+                walked = walk(factors, np.where(there, rows[some], 0.0))
+                logs[some] = walked.log_density[:, there].sum(axis=1)
+        return logs
+
+
+def _chosen(logs: Float[np.ndarray, "n k"], uniform: Float[np.ndarray, " n"]) -> np.ndarray:
+    """Components drawn by their log weights."""
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
+    found = (uniform[:, None] * shares[:, -1:] > shares).sum(axis=1)
+    return np.minimum(found, logs.shape[1] - 1)
+
+
+def patterns_of(
+    there: Bool[np.ndarray, "n w"],
+) -> Iterator[tuple[Bool[np.ndarray, " w"], Int[np.ndarray, " j"]]]:
+    """Which columns are there, and in which rows, for each such set."""
+    if there.all():
+        yield np.ones(there.shape[1], bool), np.arange(len(there))
+        return
+    patterns, places = np.unique(there, axis=0, return_inverse=True)
+    order = np.argsort(places.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(places.ravel(), minlength=len(patterns)))
+    for number, pattern in enumerate(patterns):
+        yield pattern, order[ends[number - 1] if number else 0 : ends[number]]
+
+
+def walk(factors: Factors, rows: Float[np.ndarray, "n w"]) -> Walked:
+    """Residuals, weights and log densities of all columns."""
+    n_columns, n_components = factors.deviations.shape
+    residuals = (rows @ factors.turns.reshape(n_columns, -1)).reshape(-1, n_columns, n_components)
+    residuals -= factors.shifts
+    logs = np.empty((len(rows), n_columns + 1, n_components))
+    logs[:, 0] = factors.log_weights
+    np.multiply(residuals, residuals, out=logs[:, 1:])
+    logs[:, 1:] *= -0.5
+    logs[:, 1:] -= np.log(factors.deviations) + _HALF_LOG_TWO_PI
+    for column in range(n_columns):
+        logs[:, column + 1] += logs[:, column]
+    top = logs.max(axis=2)
+    logs -= top[:, :, None]
+    log_sums = np.log(np.exp(logs).sum(axis=2))
+    logs -= log_sums[:, :, None]
+    return Walked(
+        residuals, logs[:, :-1], factors.deviations, np.diff(top + log_sums, axis=1)
+    )  # fmt: skip
+
+
+def normal_numbers(uniform: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """Normal numbers of uniform ones in [0, 1)."""
+    return np.asarray(ndtri(np.clip(uniform, 1e-15, 1 - 1e-15)))

@@ -1,0 +1,177 @@
+"""A table of mixed columns as a table of numbers, and back.
+
+Every column has a kind (see `kexpfam.data.kinds`) and becomes a number: itself, or the place of its
+value among its levels. What is missing is NaN, what the kind does not know (a new category) is
+infinite. On the way back frames come out as the kind of frame that the rows came in, every column
+with its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.choices import nearest, shown
+from kexpfam.data.cells import library_of, read_cells
+from kexpfam.data.columns import called
+from kexpfam.data.kinds import ColumnKind, kind_from, read_kind
+
+__all__ = ["MixedTable", "read_mixed"]
+
+
+class MixedTable(NamedTuple):
+    """What the columns of a table are. `names` are None for an array."""
+
+    kinds: tuple[ColumnKind, ...]
+    names: tuple[str, ...] | None
+    library: Literal["numpy", "pandas", "polars"]
+    dtype: str
+
+    def labels(self) -> list[str]:
+        """Names of the columns, or their numbers as text."""
+        return [str(number) for number in range(len(self.kinds))] if self.names is None else list(
+            self.names
+        )  # fmt: skip
+
+    def codes(self, X: Any) -> Float[np.ndarray, "n d"]:
+        """A table as numbers."""
+        columns = [
+            kind.codes(self._fitting(cells, place))
+            for place, (kind, cells) in enumerate(
+                zip(self.kinds, read_cells(X, self.names), strict=True)
+            )
+        ]
+        return np.column_stack(columns)
+
+    def _fitting(self, cells: Any, place: int) -> Any:
+        kind = self.kinds[place]
+        if cells.family not in ("number", "boolean") and not kind.levels:
+            words = cells.values[~cells.missing]
+            # Nothing there at all fits everything.
+            if len(words):
+                raise ValueError(
+                    f"{called(place, self.names)} must hold numbers, as in fit; argument must be a "
+                    f"number, got {shown(words[0])}."
+                )
+            return cells._replace(values=np.full(len(cells.values), np.nan))
+        if cells.family == "boolean" and not kind.levels:
+            filled = np.array([np.nan if one is None else float(one) for one in cells.values])
+            return cells._replace(values=filled)
+        return cells
+
+    def table(
+        self,
+        codes: Float[np.ndarray, "n d"],
+        generator: np.random.Generator | None = None,
+        index: Any = None,
+    ) -> Any:
+        """Numbers as a table of the kind that was fitted to."""
+        columns = [
+            kind.decoded(column, generator)
+            for kind, column in zip(self.kinds, codes.T, strict=True)
+        ]
+        if self.library == "pandas":
+            return _pandas_frame(self, columns, index)
+        if self.library == "polars":
+            return _polars_frame(self, columns)
+        if any(column.dtype == object for column in columns) and self.dtype != "number":
+            out = np.empty(codes.shape, object)
+            for place, column in enumerate(columns):
+                out[:, place] = column
+            return out
+        return np.column_stack([
+            np.array([np.nan if one is None else one for one in column], float)
+            for column in columns
+        ])  # fmt: skip
+
+
+def read_mixed(
+    X: Any,
+    names: Sequence[str] | None,
+    weights: Float[np.ndarray, " n"],
+    given: Any,
+) -> tuple[MixedTable, Float[np.ndarray, "n d"]]:
+    """Kinds of all columns, read or given, and the table as numbers."""
+    cells = read_cells(X, names)
+    wanted = _wanted(given, names, len(cells))
+    # A weight is a repetition; where some are below one, they are measured by the smallest.
+    counts = weights / min(1.0, float(weights[weights > 0].min()))
+    kinds = []
+    for place, column in enumerate(cells):
+        name = called(place, names)
+        if place in wanted:
+            kinds.append(kind_from(wanted[place], column, counts, name))
+        else:
+            kinds.append(read_kind(column, counts, name))
+    dtype = "number" if all(column.family == "number" for column in cells) else "object"
+    table = MixedTable(
+        tuple(kinds), None if names is None else tuple(map(str, names)), library_of(X), dtype
+    )
+    columns = [kind.codes(column) for kind, column in zip(kinds, cells, strict=True)]
+    return table, np.column_stack(columns)
+
+
+def _wanted(given: Any, names: Sequence[str] | None, n_columns: int) -> dict[int, Any]:
+    """Given kinds by the number of the column."""
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        return dict.fromkeys(range(n_columns), given)
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            "columns must be None, one kind for all columns, or a mapping from columns to kinds "
+            f"such as {{'age': 'count'}}; got {shown(given)}."
+        )
+    places = {str(name): place for place, name in enumerate(names or [])}
+    found = {}
+    for column, kind in given.items():
+        if isinstance(column, (int, np.integer)) and not isinstance(column, bool):
+            place = int(column) if -n_columns <= column < n_columns else None
+            place = None if place is None else place % n_columns
+        else:
+            place = places.get(str(column))
+        if place is None:
+            raise ValueError(
+                f"columns names {shown(column)}, which is no column of X.{nearest(column, places)}"
+            )
+        found[place] = kind
+    return found
+
+
+def _pandas_frame(table: MixedTable, columns: list[np.ndarray], index: Any) -> Any:
+    import pandas as pd
+
+    series = {}
+    for name, kind, column in zip(table.labels(), table.kinds, columns, strict=True):
+        if kind.dtype == "category":
+            levels = sorted({*kind.levels, *kind.pooled}, key=str)
+            if kind.kind == "grade":
+                levels = list(kind.levels)
+            made: Any = pd.Categorical(column, categories=levels, ordered=kind.kind == "grade")
+            series[name] = pd.Series(made, index=index)
+            continue
+        made = pd.Series(column, index=index)
+        holes = bool(made.isna().any())
+        if not (holes and kind.dtype.startswith(("int", "uint", "bool"))):
+            made = made.astype(kind.dtype)
+        elif kind.dtype != "bool":
+            made = made.astype(float)
+        series[name] = made
+    return pd.DataFrame(series, index=index)
+
+
+def _polars_frame(table: MixedTable, columns: list[np.ndarray]) -> Any:
+    import polars as pl
+
+    series = []
+    for name, kind, column in zip(table.labels(), table.kinds, columns, strict=True):
+        values = [None if one is None or one != one else one for one in column.tolist()]
+        made = pl.Series(name, values, strict=False)
+        dtype: Any = getattr(pl, kind.dtype.split("(")[0], None)
+        if kind.dtype.startswith("Enum"):
+            dtype = pl.Enum(list(kind.levels))
+        series.append(made if dtype is None else made.cast(dtype))
+    return pl.DataFrame(series)

@@ -1,0 +1,370 @@
+"""`KernelChain`: the density of a table as it is, mixed, bounded and incomplete."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from kexpfam.base.averaged import AverageSearch
+from kexpfam.choices import checked_name, entropy, nearest, seeded, shown, whole
+from kexpfam.data.columns import called
+from kexpfam.data.mixed import read_mixed
+from kexpfam.estimators.checks import checked_flag, checked_weights
+from kexpfam.estimators.conditionals import TableConditional
+from kexpfam.estimators.frames import framed
+from kexpfam.estimators.judged import JudgedFit
+from kexpfam.estimators.mean_log_density import MeanLogDensity
+from kexpfam.estimators.mixed_rows import checked_table
+from kexpfam.estimators.saving import Saved
+from kexpfam.exceptions import ModelFileError
+from kexpfam.model.chain import ChainDensity
+from kexpfam.pipeline.chain import ChainFit, ChainSettings, fit_chain
+from kexpfam.progress import Progress
+from kexpfam.sampling.completions import completed
+
+__all__ = ["KernelChain"]
+
+_MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
+# Draws from which one is taken for what is missing.
+_IMPUTING_DRAWS = 64
+
+
+class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator):
+    """The density of a table of numbers, counts, grades and categories, with missing values.
+
+    The density is a product, one column given the ones before, and every factor is normalized
+    exactly. A mixture of Gaussians gives all of them at once for the numbers; kernel ridge
+    regression and kernel tilts bend those that held-out rows want bent; categories have a softmax
+    with kernel functions of the columns before.
+
+    Parameters
+    ----------
+    columns : None, str or mapping, default=None
+        What columns are, where it is not what their dtype and values say: a mapping from names (or
+        numbers) of columns to kinds, such as ``{"age": "count", "share": ("bounded", 0, 1)}``, or
+        one kind for all columns. Kinds are "real", "bounded", "whole", "count", "grade",
+        "category" and "boolean"; see `column_kinds_` for those that were found. Numbers after
+        "bounded" are bounds, None for an open end; after "real", "whole" and "count" they are
+        atoms: values that have a probability of their own, such as ``("real", 0.0)``. After "grade"
+        come the levels in their order.
+    marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
+        Monotone map of each number, as in `KernelDiffusion`.
+    gate : bool, default=True
+        Return the base density alone (the mixture, and frequencies of the categories) unless the
+        chain beats it on held-out rows by more than a standard error.
+    random_state : int, RandomState or None, default=None
+        Seed of folds, starts and draws.
+    verbose : bool, default=False
+        Show progress on standard error.
+
+    Attributes
+    ----------
+    column_kinds_ : dict
+        The kind of each column, by its name or number; in words with ``str``.
+    density_ : kexpfam.model.ChainDensity
+        The fitted density, of rows as numbers.
+    health_ : kexpfam.model.Health
+        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+    gain_, gain_error_ : float
+        Nats per row that the chain gained over its base density on held-out rows, with the standard
+        error.
+    has_tilt_ : bool
+        Whether the model is more than its base density.
+    base_search_ : AverageSearch
+        Size, shrinkage and held-out likelihood of the base density's mixtures.
+    marginals_ : {"gaussianize", "yeo_johnson", None}
+        The kind of marginal map that was chosen.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+
+    Notes
+    -----
+    Log densities are with respect to length for columns with densities, and to counting for the
+    others: the sum of the logarithms of a density per unit of each "real" or "bounded" column, and
+    of the probabilities of all other values. They can be compared only between models that take the
+    columns to be of the same kinds. A row with missing values has the log density of what is there,
+    given what is missing. Values outside of the bounds and categories that were never seen have
+    none (minus infinity); rare categories are pooled, and a pool has one probability.
+
+    At most 20 000 distinct rows are fitted to. A file written by `save` holds points of kernels,
+    which are training rows after their monotone maps.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from kexpfam import KernelChain
+    >>> generator = np.random.default_rng(0)
+    >>> kind = generator.choice(["small", "large"], 200)
+    >>> weight = np.where(kind == "large", 5.0, 2.0) + 0.5 * generator.standard_normal(200)
+    >>> X = pd.DataFrame({"kind": kind, "weight": weight, "eggs": generator.poisson(3, 200)})
+    >>> model = KernelChain(random_state=0).fit(X)
+    >>> {name: kind.kind for name, kind in model.column_kinds_.items()}
+    {'kind': 'category', 'weight': 'real', 'eggs': 'count'}
+    >>> model.score_samples(X).shape, list(model.sample(2, random_state=0).columns)
+    ((200,), ['kind', 'weight', 'eggs'])
+    """
+
+    _state_kind: ClassVar[type] = ChainFit
+
+    def __init__(
+        self,
+        *,
+        columns: Any = None,
+        marginals: Any = "auto",
+        gate: bool = True,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.columns = columns
+        self.marginals = marginals
+        self.gate = gate
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelChain:
+        """Fit the density of the rows of X.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+            A pandas or polars frame with columns of any kind but dates and free text, or an array
+            of numbers or objects; NaN or None where a value is missing.
+        y : ignored
+        sample_weight : array of shape (n_samples,), optional
+            Non-negative weights of the rows. A weight of two is the same as giving a row twice.
+
+        Returns
+        -------
+        self
+        """
+        settings = ChainSettings(
+            checked_name("marginals", self.marginals, _MARGINALS), checked_flag("gate", self.gate)
+        )
+        X = checked_table(self, X, reset=True)
+        weights = checked_weights(sample_weight, np.zeros((len(X), 1)))
+        table, codes = read_mixed(X, self._names(), weights, self.columns)
+        seed = entropy(self.random_state)[0]
+        self.fitted_ = fit_chain(table, codes, weights, settings, seed, Progress(self.verbose))
+        return self
+
+    def _names(self) -> list[str] | None:
+        return list(getattr(self, "feature_names_in_", [])) or None
+
+    def _codes(self, X: Any) -> Float[np.ndarray, "n d"]:
+        check_is_fitted(self)
+        return self.fitted_.table.codes(checked_table(self, X, reset=False))
+
+    def _state(self, sums: bool) -> ChainFit:
+        return self.fitted_
+
+    def _restore(self, state: ChainFit) -> None:
+        if not fits_together(state, self.n_features_in_):
+            raise ModelFileError("the columns, mixture and terms do not match")
+        self.fitted_ = state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    @property
+    def density_(self) -> ChainDensity:
+        """The fitted density."""
+        return self.fitted_.density
+
+    @property
+    def column_kinds_(self) -> dict[Any, Any]:
+        """The kind of each column."""
+        names = self._names() or range(self.n_features_in_)
+        return dict(zip(names, self.fitted_.table.kinds, strict=True))
+
+    @property
+    def base_search_(self) -> AverageSearch:
+        """Size and shrinkage of the base density's mixtures."""
+        return self.fitted_.base_search
+
+    @property
+    def marginals_(self) -> str | None:
+        """The kind of marginal map."""
+        return self.fitted_.marginals
+
+    def score_samples(self, X: Any, return_error: bool = False) -> Any:
+        """Normalized log density of what is there in each row of X.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+        return_error : bool, default=False
+            Also give an estimate of the quadratures' error in each log density.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_samples,)
+        error : ndarray of shape (n_samples,)
+            Only with `return_error`.
+        """
+        codes = self._codes(X)
+        logs, errors = self.density_.log_density_and_error(codes)
+        return (logs, errors) if return_error else logs
+
+    def contributions(self, X: Any) -> Any:
+        """The terms of the chain rule: what each column adds to a row's log density.
+
+        Columns are taken in the order of the chain (categories, whole numbers and grades, numbers
+        with densities), each given the ones before. The terms of a row add up to `score_samples`;
+        what is missing has a term of zero.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or data frame of shape (n_samples, n_features)
+        """
+        codes = self._codes(X)
+        found = self.density_.contributions(codes)
+        return framed(X, found, self.fitted_.table.labels())
+
+    def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
+        """∇log p: derivatives of `score_samples` in the columns that have a density.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        gradient : ndarray of shape (n_samples, n_features)
+            NaN in columns of whole numbers, grades and categories, and where a value is missing.
+        """
+        codes = self._codes(X)
+        return self.density_.gradient(codes)
+
+    def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
+        """Δlog p: the sum of second derivatives in the columns that have a density.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        laplacian : ndarray of shape (n_samples,)
+        """
+        codes = self._codes(X)
+        return self.density_.laplacian(codes)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Complete rows drawn from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        data frame or ndarray of shape (n_samples, n_features)
+            Of the kind that the model was fitted to, every column with its dtype.
+        """
+        check_is_fitted(self)
+        generator = seeded(random_state)
+        codes = self.density_.sample(whole("n_samples", n_samples), generator)
+        return self.fitted_.table.table(codes, generator)
+
+    def impute(self, X: Any, random_state: Any = None) -> Any:
+        """X with every missing value drawn, given the other values of its row.
+
+        Call it several times with other seeds for multiple imputations.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        data frame or ndarray of shape (n_samples, n_features)
+        """
+        codes, generator = self._codes(X), seeded(random_state)
+        gone = np.flatnonzero(np.isnan(codes).any(axis=1))
+        if len(gone):
+            found = completed(self.density_, codes[gone], _IMPUTING_DRAWS, generator)
+            codes[gone] = found.chosen(generator)
+        return self.fitted_.table.table(codes, generator, getattr(X, "index", None))
+
+    def conditional(
+        self, X: Any, columns: Any, n_draws: int = 256, random_state: Any = None
+    ) -> TableConditional:
+        """The distribution of some columns given the others, at each row of X.
+
+        By weighted draws (sequential importance sampling), which say themselves how many of them
+        count. Where the model is its mixture alone and the columns have densities, draws are exact.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+            Values in `columns` are not looked at, but by `log_density`. Other missing values are
+            drawn along, that is, integrated out.
+        columns : name, number, or sequence of them
+        n_draws : int, default=256
+            Draws for each row.
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        TableConditional
+            With ``quantiles``, ``probabilities``, ``sample``, ``log_density`` and
+            ``effective_sample_size``.
+        """
+        codes = self._codes(X)
+        places = self._places(columns)
+        return TableConditional.drawn(
+            self.fitted_, codes, places, whole("n_draws", n_draws, 2), seeded(random_state),
+            getattr(X, "index", None),
+        )  # fmt: skip
+
+    def _places(self, columns: Any) -> list[int]:
+        names = self._names()
+        wanted = [columns] if isinstance(columns, (str, int, np.integer)) else list(columns)
+        places = []
+        for one in wanted:
+            if isinstance(one, (int, np.integer)) and not isinstance(one, bool):
+                place = int(one)
+            else:
+                place = names.index(one) if names is not None and one in names else -1
+            if not 0 <= place < self.n_features_in_:
+                raise ValueError(
+                    f"columns must name columns of X, or number them from 0 to "
+                    f"{self.n_features_in_ - 1}; got {shown(one)}.{nearest(one, names or [])}"
+                )
+            places.append(place)
+        if not places or len(set(places)) < len(places):
+            raise ValueError(
+                f"columns must name one column or more, each once; got {shown(columns)}, such as "
+                f"{called(0, names)}."
+            )
+        return places
+
+
+def fits_together(state: ChainFit, n_columns: int) -> bool:
+    """Whether the parts of a fit from a file belong to each other."""
+    density, layout = state.density, state.density.layout
+    n_numbers, n_scores = len(layout.numerics), density.scores.directions.shape[1]
+    fits = len(layout.kinds) == n_columns == len(state.table.kinds)
+    fits &= len(density.number_terms) == n_numbers
+    fits &= len(density.category_terms) == len(layout.categories)
+    fits &= all(0 <= column < n_columns for column in (*layout.categories, *layout.numerics))
+    fits &= (density.mixture is None) == (density.marginals is None) == (n_numbers == 0)
+    if density.mixture is not None and density.marginals is not None:
+        fits &= density.mixture.means.shape[1] == n_scores + n_numbers
+        fits &= len(density.marginals.center) == n_numbers
+    fits &= len(density.scores.center) == layout.offsets[-1]
+    return fits

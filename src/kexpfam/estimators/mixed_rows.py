@@ -1,0 +1,34 @@
+"""Tables of any columns, as scikit-learn checks them as far as it can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from kexpfam.data.cells import library_of
+
+__all__ = ["checked_table"]
+
+
+def checked_table(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """A frame as it is, anything else as an array of numbers or objects."""
+    least = 2 if reset else 1
+    if library_of(X) == "numpy":
+        if isinstance(X, (list, tuple)):
+            # Numbers beside words would become words.
+            made = np.asarray(X)
+            X = np.array(X, object) if made.dtype.kind in "US" else made
+        return validate_data(
+            estimator,
+            X,
+            dtype=None,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=least,
+            reset=reset,
+        )
+    validate_data(estimator, X, skip_check_array=True, reset=reset)
+    if len(X) < least:
+        raise ValueError(f"X must have at least {least} rows; got {len(X)}.")
+    return X

@@ -1,0 +1,148 @@
+"""Numbers with their first and second derivatives along several directions (forward mode).
+
+    u + v      uv: u″v + 2u′v′ + uv″      f(u): f′u′,  f″u′² + f′u″
+
+For functions that are evaluated at a few rows now and then, where compiling would take a thousand
+times as long as computing. Directions come first: a value of shape S has derivatives of a shape
+that broadcasts to (directions, *S), whose first axis may be one long for all directions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+__all__ = ["Jet", "exp", "log", "logsumexp", "ndtr", "ndtri", "sqrt", "where"]
+
+_HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+
+
+class Jet:
+    """A value and its derivatives."""
+
+    __slots__ = ("first", "second", "value")
+    # NumPy leaves operators between its arrays and jets to jets.
+    __array_ufunc__ = None
+
+    def __init__(self, value: Any, first: Any, second: Any) -> None:
+        self.value = value
+        self.first, self.second = (
+            part
+            if part.shape[1:] == value.shape
+            else np.broadcast_to(part, (part.shape[0], *value.shape))
+            for part in (first, second)
+        )
+
+    def through(self, value: Any, slope: Any, bend: Any) -> Jet:
+        """f of it, from f, f′ and f″ at its value."""
+        return Jet(value, slope * self.first, bend * self.first**2 + slope * self.second)
+
+    def __add__(self, other: Any) -> Jet:
+        if isinstance(other, Jet):
+            return Jet(
+                self.value + other.value, self.first + other.first, self.second + other.second
+            )
+        return Jet(self.value + other, self.first, self.second)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Jet:
+        return Jet(-self.value, -self.first, -self.second)
+
+    def __sub__(self, other: Any) -> Jet:
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> Jet:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Jet:
+        if isinstance(other, Jet):
+            return Jet(
+                self.value * other.value,
+                self.first * other.value + self.value * other.first,
+                self.second * other.value
+                + 2 * self.first * other.first
+                + self.value * other.second,
+            )
+        return Jet(self.value * other, self.first * other, self.second * other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Jet:
+        if isinstance(other, Jet):
+            inverse = 1 / other.value
+            return self * other.through(inverse, -(inverse**2), 2 * inverse**3)
+        return self * (1 / other)
+
+    def square(self) -> Jet:
+        """Its square."""
+        return self.through(self.value**2, 2 * self.value, 2.0)
+
+    def __matmul__(self, matrix: Any) -> Jet:
+        return Jet(self.value @ matrix, self.first @ matrix, self.second @ matrix)
+
+    def __getitem__(self, place: Any) -> Jet:
+        """Of trailing axes: an index that begins with an ellipsis."""
+        return Jet(self.value[place], self.first[place], self.second[place])
+
+    def sum(self, axis: int) -> Jet:
+        """Over one of the last axes."""
+        return Jet(*(part.sum(axis=axis) for part in (self.value, self.first, self.second)))
+
+    def cumsum(self, axis: int) -> Jet:
+        """Along one of the last axes."""
+        return Jet(*(np.cumsum(part, axis=axis) for part in (self.value, self.first, self.second)))
+
+    def whole(self, n_directions: int) -> Jet:
+        """With derivatives of their full shape."""
+        shape = (n_directions, *self.value.shape)
+        first, second = (np.broadcast_to(part, shape) for part in (self.first, self.second))
+        return Jet(self.value, first, second)
+
+
+def exp(x: Jet) -> Jet:
+    """eˣ."""
+    value = np.exp(x.value)
+    return x.through(value, value, value)
+
+
+def log(x: Jet) -> Jet:
+    """The natural logarithm."""
+    inverse = 1 / x.value
+    return x.through(np.log(x.value), inverse, -(inverse**2))
+
+
+def sqrt(x: Jet) -> Jet:
+    """The square root."""
+    root = np.sqrt(x.value)
+    return x.through(root, 0.5 / root, -0.25 / root**3)
+
+
+def logsumexp(x: Jet) -> Jet:
+    """Over the last axis."""
+    top = x.value.max(axis=-1, keepdims=True)
+    return log(exp(x - top).sum(axis=-1)) + top[..., 0]
+
+
+def ndtr(x: Jet) -> Jet:
+    """The distribution function of a standard normal."""
+    density = np.exp(-(x.value**2) / 2 - _HALF_LOG_TWO_PI)
+    return x.through(special.ndtr(x.value), density, -x.value * density)
+
+
+def ndtri(share: Jet) -> Jet:
+    """Its inverse."""
+    x = special.ndtri(share.value)
+    slope = np.exp(x**2 / 2 + _HALF_LOG_TWO_PI)
+    return share.through(x, slope, x * slope**2)
+
+
+def where(condition: Any, one: Jet, other: Jet) -> Jet:
+    """One or the other."""
+    return Jet(
+        np.where(condition, one.value, other.value),
+        np.where(condition, one.first, other.first),
+        np.where(condition, one.second, other.second),
+    )

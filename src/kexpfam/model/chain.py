@@ -1,0 +1,163 @@
+"""The density of a mixed table: one column after the other, each normalized on its own.
+
+    log p(x) = Σ_i log p(x_i | x_<i)
+
+    categories   p(c | x) = softmax_c (log share_c + A_cᵀψ(x))
+    numbers      p(t | x) = q(t | x) ρ(r, x)           (`kexpfam.model.residual_tilt`)
+                 q(t | x) = (1 − w) mixture(t | x) + w bell(t | x)
+
+The mixture is one for all numbers together (`kexpfam.base.ordered`), after monotone maps of the
+columns, with scores of the indicators as columns before them. The bell stands around a kernel
+ridge regression on the columns before (`kexpfam.base.location`), with a share w where held-out rows
+want one. Mixture and bell end at the bounds. A whole number has the mass of its cell, from half
+below to half above. What is missing has no term; a mixture integrates it out, and for ψ it is in
+the middle of its column.
+
+| symbol | name       | meaning                                      |
+|--------|------------|----------------------------------------------|
+| t      | mapped     | (n, m), numbers after their monotone maps    |
+| ψ      | functions  | of indicators and of numbers before          |
+| A      | coefficients | (m, k)                                     |
+| w      | share      |                                              |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base.line import OnLine
+from kexpfam.data.layout import Parts
+from kexpfam.model.chain_derivatives import chain_derivatives
+from kexpfam.model.chain_draws import drawn_rows
+from kexpfam.model.chain_slices import Chain
+from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Terms
+from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio
+
+__all__ = ["ChainDensity"]
+
+
+@dataclass(frozen=True)
+class ChainDensity(Chain):
+    """p of rows that are numbers or places among levels; NaN where a value is missing."""
+
+    @property
+    def has_tilt(self) -> bool:
+        """Whether it is more than its base density: the mixture, and shares of the levels."""
+        tilted = any(not term.is_empty for term in self.number_terms)
+        return tilted or any(term.functions is not None for term in self.category_terms)
+
+    def untilted(self) -> ChainDensity:
+        """The base density alone."""
+        return ChainDensity(
+            self.layout,
+            self.scores,
+            self.marginals,
+            self.mixture,
+            tuple(CategoryTerm(term.log_shares, None, None) for term in self.category_terms),
+            tuple(NumberTerm() for _ in self.number_terms),
+        )
+
+    def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """log p of what is there: −∞ outside the bounds and at unknown levels."""
+        return self.log_density_and_error(rows)[0]
+
+    def log_density_and_error(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p, and an estimate of the quadratures' error in it."""
+        parts = self.layout.split(rows)
+        terms = self.terms(parts)
+        logs = terms.categories.sum(axis=1) + terms.numbers.sum(axis=1)
+        return np.where(parts.outside, -np.inf, logs), terms.errors
+
+    def draws_log_density(
+        self, n_draws: int, generator: np.random.Generator
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p at draws, and the draws' shares."""
+        draws = self.sample(n_draws, generator)
+        return self.log_density(draws), np.full(n_draws, 1 / n_draws)
+
+    def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
+        """Complete rows, each value drawn given those before it."""
+        return drawn_rows(self, np.full((n_samples, len(self.layout.kinds)), np.nan), generator)
+
+    def contributions(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """The terms of the table's columns."""
+        terms = self.terms(self.layout.split(rows))
+        found = np.zeros(rows.shape)
+        for place, column in enumerate(self.layout.categories):
+            found[:, column] += terms.categories[:, place]
+        for place, column in enumerate(self.layout.numerics):
+            found[:, column] += terms.numbers[:, place]
+        return found
+
+    def terms(self, parts: Parts) -> Terms:
+        """The chain rule, term by term."""
+        inputs = self.inputs(parts)
+        numbers, errors = self._number_logs(parts, inputs)
+        return Terms(self._category_logs(parts.codes, inputs.indicators), numbers, errors)
+
+    def _category_logs(
+        self, codes: Float[np.ndarray, "n c"], indicators: Float[np.ndarray, "n u"]
+    ) -> Float[np.ndarray, "n c"]:
+        logs = np.zeros(codes.shape)
+        for place, (term, offset) in enumerate(
+            zip(self.category_terms, self.layout.offsets, strict=False)
+        ):
+            there = np.flatnonzero(~np.isnan(codes[:, place]))
+            probabilities = term.log_probabilities(indicators[there, :offset])
+            own = codes[there, place].astype(int)
+            logs[there, place] = probabilities[np.arange(len(there)), own]
+        return logs
+
+    def _number_logs(
+        self, parts: Parts, inputs: Inputs
+    ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, " n"]]:
+        """log densities and masses of all numbers, and their errors."""
+        logs, errors = np.zeros(parts.numbers.shape), np.zeros(len(parts.numbers))
+        if self.marginals is None or self.mixture is None:
+            return logs, errors
+        lattice = self.layout.is_lattice
+        edges = self.edges(parts.numbers, inputs.mapped)
+        there = ~np.isnan(parts.numbers)
+        center = self.marginals.standardizer.center
+        slopes = self.marginals.curve(np.where(there, parts.numbers, center)).log_slopes
+        for walked, members in self.walked(inputs):
+            own = Inputs(*(part[members] for part in inputs))
+            first = self.scores.directions.shape[1]
+            for number in np.flatnonzero(there[members].any(axis=0)).tolist():
+                if self.number_terms[number].is_empty and not self.needs_masses(number):
+                    logs[members, number] = walked.log_density[:, first + number]
+                    continue
+                line = self.on_line(
+                    walked, own, number, edges[:, members, number], self.needs_masses(number)
+                )
+                found, error = self._tilted(own, number, line)
+                errors[members] += error
+                logs[members, number] = found
+        logs += np.where(lattice, 0.0, slopes)
+        return np.where(there, logs, 0.0), errors
+
+    def _tilted(
+        self, inputs: Inputs, number: int, line: OnLine
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        logs, errors = line.log_probability(), np.zeros(len(line.below))
+        term = self.number_terms[number]
+        if term.functions is None:
+            return logs, errors
+        slopes = term.slopes(inputs.before(number)) * inputs.familiar[:, [number]]
+        if self.layout.is_lattice[number]:
+            return logs + cell_log_ratio(slopes, *line.ends(), line.residuals()), errors
+        ratio, errors = log_ratio(slopes, line.residuals())
+        return logs + ratio, errors
+
+    def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """∂ log p / ∂x_j; NaN for columns with masses, and where a value is missing."""
+        return chain_derivatives(self, rows)[0]
+
+    def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """The sum of ∂² log p / ∂x_j² over the columns that have them."""
+        return np.nansum(chain_derivatives(self, rows)[1], axis=1)

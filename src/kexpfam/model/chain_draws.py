@@ -1,0 +1,127 @@
+"""Draws along a chain: one variable after the other, each given what was drawn before.
+
+A category is drawn by its probabilities. For a number a uniform u becomes the share v of its
+untilted distribution that lies below it (`kexpfam.model.residual_tilt.tilted_levels`), and v the
+number itself, a quantile of mixture and bell. A whole number is the one whose cell is hit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from kexpfam.base.line import line_mixture_quantiles
+from kexpfam.base.ordered import Walked
+from kexpfam.data.layout import Parts
+from kexpfam.model.chain_slices import Chain
+from kexpfam.model.chain_terms import Inputs
+from kexpfam.model.residual_tilt import tilted_levels
+
+__all__ = ["drawn_discrete", "drawn_rows"]
+
+
+def drawn_rows(
+    chain: Chain, rows: Float[np.ndarray, "n d"], generator: np.random.Generator
+) -> Float[np.ndarray, "n d"]:
+    """Rows with each NaN drawn given what stands before it in the chain, and nothing else."""
+    parts = drawn_discrete(chain, chain.layout.split(rows), generator)
+    numbers = _drawn_numbers(chain, parts, ~chain.layout.is_lattice, generator)
+    return chain.layout.join(parts.codes, numbers)
+
+
+def drawn_discrete(chain: Chain, parts: Parts, generator: np.random.Generator) -> Parts:
+    """Categories and whole numbers with each NaN drawn, which is not missing any more."""
+    parts = parts._replace(missing=np.zeros_like(parts.missing))
+    parts = parts._replace(codes=_drawn_codes(chain, parts, generator))
+    numbers = _drawn_numbers(chain, parts, chain.layout.is_lattice, generator)
+    return parts._replace(numbers=numbers)
+
+
+def _drawn_codes(
+    chain: Chain, parts: Parts, generator: np.random.Generator
+) -> Float[np.ndarray, "n c"]:
+    """Categories with each NaN drawn."""
+    codes = parts.codes.copy()
+    for place, (term, offset) in enumerate(
+        zip(chain.category_terms, chain.layout.offsets, strict=False)
+    ):
+        gone = np.flatnonzero(np.isnan(codes[:, place]))
+        uniform = generator.random(len(gone))
+        indicators = chain.layout.indicators(parts._replace(codes=codes))[gone, :offset]
+        sums = np.exp(term.log_probabilities(indicators)).cumsum(axis=1)
+        drawn = (uniform[:, None] * sums[:, -1:] > sums).sum(axis=1)
+        codes[gone, place] = np.minimum(drawn, sums.shape[1] - 1)
+    return codes
+
+
+def _drawn_numbers(
+    chain: Chain,
+    parts: Parts,
+    wanted: Bool[np.ndarray, " m"],
+    generator: np.random.Generator,
+) -> Float[np.ndarray, "n m"]:
+    """Some of the numbers, drawn where they are NaN and no atom is there."""
+    layout, numbers = chain.layout, parts.numbers.copy()
+    if chain.marginals is None:
+        return numbers
+    is_atom = chain.atoms(parts)
+    inputs = chain.inputs(parts)
+    mapped = inputs.mapped.copy()
+    for number in np.flatnonzero(wanted).tolist():
+        open_ = np.isnan(numbers[:, number]) & ~is_atom[:, number]
+        uniform = generator.random(len(numbers))
+        if not open_.any():
+            continue
+        places = np.flatnonzero(open_)
+        own = Inputs(*(part[places] for part in inputs._replace(mapped=mapped)))
+        # What comes later does not matter: as if it were there, the same factors serve all numbers.
+        standing = own.mapped.copy()
+        standing[:, number:] = 0.0
+        found = np.empty(len(places))
+        for walked, some in chain.walked(own._replace(mapped=standing)):
+            here = Inputs(*(part[some] for part in own))
+            found[some] = _drawn_values(chain, walked, here, number, uniform[places[some]])
+        mapped[places, number] = found
+        if layout.is_lattice[number]:
+            low, high = layout.support
+            values = _unmapped(chain, mapped)[places, number]
+            values = np.clip(np.rint(values), low[number] + 0.5, high[number] - 0.5)
+            numbers[places, number] = values
+            mapped[places, number] = chain.mapped(numbers)[places, number]
+    low, high = layout.support
+    values = np.clip(_unmapped(chain, mapped), low, high)
+    keep = ~np.isnan(numbers) | np.isnan(mapped)
+    return np.where(keep, numbers, values)
+
+
+def _unmapped(chain: Chain, mapped: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+    assert chain.marginals is not None
+    return chain.marginals.backward(np.where(np.isnan(mapped), 0.0, mapped))
+
+
+def _drawn_values(
+    chain: Chain,
+    walked: Walked,
+    inputs: Inputs,
+    number: int,
+    uniform: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    """Mapped numbers of a column."""
+    place = chain.scores.directions.shape[1] + number
+    term = chain.number_terms[number]
+    levels = uniform
+    if term.functions is not None:
+        slopes = term.slopes(inputs.before(number)) * inputs.familiar[:, [number]]
+        levels = tilted_levels(slopes, uniform)
+    deviations = np.broadcast_to(walked.deviations[place], walked.residuals[:, place].shape)
+    log_weights, centers = walked.log_weights[:, place], -deviations * walked.residuals[:, place]
+    if term.location is not None:
+        share = (term.share * inputs.known[:, number])[:, None]
+        own = term.bell(inputs.before(number))
+        with np.errstate(divide="ignore"):
+            logs = np.log1p(-share) + log_weights, np.log(share) + own[0]
+        log_weights = np.concatenate(logs, axis=1)
+        centers = np.concatenate([centers, own[1]], axis=1)
+        deviations = np.concatenate([deviations, own[2]], axis=1)
+    support = tuple(chain.support[:, number].tolist())
+    return line_mixture_quantiles(log_weights, centers, deviations, support, levels)

@@ -1,0 +1,155 @@
+"""Every number of a row in its conditional distribution, given the columns before it.
+
+What a chain is made of, and where values lie in it; `kexpfam.model.chain` makes log densities of
+it, and `kexpfam.model.chain_draws` draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from kexpfam.base.bell import bell_log_density
+from kexpfam.base.line import OnLine, on_line
+from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of, walk
+from kexpfam.data.layout import Layout, Parts
+from kexpfam.data.marginals import Marginals
+from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
+
+__all__ = ["Chain"]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Shares of levels, a mixture of the numbers, and the terms beside them."""
+
+    columns_of_its_own: ClassVar[bool] = True
+
+    layout: Layout
+    scores: Scores
+    marginals: Marginals | None
+    mixture: OrderedMixture | None
+    category_terms: tuple[CategoryTerm, ...]
+    number_terms: tuple[NumberTerm, ...]
+
+    @cached_property
+    def _factors(self) -> Factors:
+        assert self.mixture is not None
+        return self.mixture.factors(np.ones(self.mixture.means.shape[1], bool))
+
+    @cached_property
+    def support(self) -> Float[np.ndarray, "two m"]:
+        """Where the mapped numbers begin and end."""
+        return np.stack([self._mapped_ends(end) for end in self.layout.support])
+
+    def _mapped_ends(self, ends: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+        assert self.marginals is not None
+        finite = np.isfinite(ends)
+        mapped = self.marginals.forward(np.where(finite, ends, 0.0)[None])[0]
+        return np.where(finite, mapped, ends)
+
+    def mapped(self, numbers: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+        """Numbers after their monotone maps; NaN stays."""
+        if self.marginals is None:
+            return numbers
+        gone = np.isnan(numbers)
+        filled = np.where(gone, self.marginals.standardizer.center, numbers)
+        return np.where(gone, np.nan, self.marginals.forward(filled))
+
+    def inputs(self, parts: Parts) -> Inputs:
+        """What the terms of rows depend on."""
+        indicators, mapped = self.layout.indicators(parts), self.mapped(parts.numbers)
+        columns = np.array(self.layout.numerics, int)
+        others = np.setdiff1d(np.arange(len(self.layout.kinds)), columns)
+        new = np.setdiff1d(np.arange(len(self.layout.kinds)), self.layout.flagged)
+        gone, strange = parts.missing.copy(), np.zeros_like(parts.missing)
+        strange[:, new] = parts.missing[:, new]
+        before = np.tri(len(columns), k=-1, dtype=bool).T
+        known, familiar = (
+            ~((one[:, columns] @ before) | one[:, others].any(axis=1, keepdims=True))
+            for one in (gone, strange)
+        )
+        return Inputs(indicators, mapped, known, familiar)
+
+    def atoms(self, parts: Parts) -> Bool[np.ndarray, "n m"]:
+        """Which numbers are not there because an atom is."""
+        found = np.zeros(parts.numbers.shape, bool)
+        for number, column in enumerate(self.layout.numerics):
+            for place in self.layout.category_terms_of(column):
+                found[:, number] = parts.codes[:, place] < len(self.layout.kinds[column].atoms)
+        return found
+
+    def edges(
+        self, numbers: Float[np.ndarray, "n m"], mapped: Float[np.ndarray, "n m"]
+    ) -> Float[np.ndarray, "two n m"]:
+        """Both ends of the numbers' cells, mapped; the numbers themselves where there are none."""
+        edges = np.stack([mapped, mapped])
+        lattice = self.layout.is_lattice
+        if lattice.any():
+            low, high = self.support
+            for side, move, end in ((0, -0.5, low), (1, 0.5, high)):
+                moved = self.mapped(numbers + move)
+                # The last cells of grades reach as far as the mixture does.
+                last = numbers + move == self.layout.support[side]
+                edges[side] = np.where(lattice, np.where(last, end, moved), edges[side])
+        return edges
+
+    def walked(self, inputs: Inputs) -> Iterator[tuple[Walked, np.ndarray]]:
+        """Conditionals of the mixture, for some rows after the other, and which rows they are."""
+        assert self.mixture is not None
+        rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
+        size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)))
+        for there, members in patterns_of(~np.isnan(rows)):
+            factors = self._factors if there.all() else self.mixture.factors(there)
+            for start in range(0, len(members), size):
+                some = members[start : start + size]
+                yield walk(factors, np.where(there, rows[some], 0.0)), some
+
+    def on_line(
+        self,
+        walked: Walked,
+        inputs: Inputs,
+        number: int,
+        edges: Float[np.ndarray, "two n"],
+        masses: bool = True,
+    ) -> OnLine:
+        """Where numbers of a column lie in the mixture's conditional, with the bell stacked.
+
+        Without masses, of points between no ends, all that is right is the density.
+        """
+        place = self.scores.directions.shape[1] + number
+        density, term = walked.log_density[:, place], self.number_terms[number]
+        if not masses:
+            half, nothing = np.full(len(density), 0.5), np.full(len(density), -np.inf)
+            line = OnLine(density, nothing, half, half)
+            if term.location is None:
+                return line
+            mean, scale = term.mean_and_scale(inputs.before(number))
+            own = bell_log_density((edges[0] - mean) / scale) - np.log(scale)
+            bell = OnLine(own, nothing, half, half)
+            return line.stacked(bell, term.share * inputs.known[:, number])
+        deviations = walked.deviations[place]
+        mapped = inputs.mapped[:, number]
+        at = np.where(np.isnan(mapped), 0.0, mapped)
+        centers = at[:, None] - deviations * walked.residuals[:, place]
+        where = (
+            (edges[0], edges[1]),
+            tuple(self.support[:, number].tolist()),
+            bool(self.layout.is_lattice[number]),
+        )
+        line = on_line(walked.log_weights[:, place], centers, deviations, *where, density)
+        if term.location is None:
+            return line
+        bell = on_line(*term.bell(inputs.before(number)), *where)
+        return line.stacked(bell, term.share * inputs.known[:, number])
+
+    def needs_masses(self, number: int) -> bool:
+        """Whether a column has masses, ends or a tilt: otherwise its density is enough."""
+        ended = bool(np.isfinite(self.support[:, number]).any())
+        tilted = self.number_terms[number].functions is not None
+        return ended or tilted or bool(self.layout.is_lattice[number])

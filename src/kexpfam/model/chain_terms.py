@@ -1,0 +1,109 @@
+"""What the terms of a chain are made of: scores of indicators, categories, numbers, their inputs.
+
+See `kexpfam.model.chain` for the formulas.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import logsumexp
+
+from kexpfam.base.bell import BELL
+from kexpfam.base.location import Location
+from kexpfam.features.inputs import InputFunctions
+
+__all__ = ["CategoryTerm", "Inputs", "NumberTerm", "Scores", "Terms"]
+
+
+class Scores(NamedTuple):
+    """A few directions in which the indicators vary most, in units of their deviation."""
+
+    center: Float[np.ndarray, " u"]
+    directions: Float[np.ndarray, "u s"]
+
+    def __call__(self, indicators: Float[np.ndarray, "n u"]) -> Float[np.ndarray, "n s"]:
+        return (indicators - self.center) @ self.directions
+
+
+class CategoryTerm(NamedTuple):
+    """Shares of the levels, and perhaps how they depend on the columns before."""
+
+    log_shares: Float[np.ndarray, " k"]
+    functions: InputFunctions | None
+    coefficients: Float[np.ndarray, "m k"] | None
+
+    def log_probabilities(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
+        """Of all levels at rows."""
+        logs = np.broadcast_to(self.log_shares, (len(inputs), len(self.log_shares)))
+        if self.functions is not None and self.coefficients is not None:
+            logs = logs + self.functions(inputs) @ self.coefficients
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+
+class NumberTerm(NamedTuple):
+    """What a column has beside the mixture: a bell around a location, and a tilt."""
+
+    location: Location | None = None
+    factor: float = 1.0
+    share: float = 0.0
+    functions: InputFunctions | None = None
+    coefficients: Float[np.ndarray, "m k"] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the column is the mixture's alone."""
+        return self.location is None and self.functions is None
+
+    def mean_and_scale(
+        self, inputs: Float[np.ndarray, "n i"]
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Where the bell stands, and how wide it is."""
+        assert self.location is not None
+        mean, variance = self.location.predict(inputs)
+        return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
+
+    def bell(
+        self, inputs: Float[np.ndarray, "n i"]
+    ) -> tuple[Float[np.ndarray, "n b"], Float[np.ndarray, "n b"], Float[np.ndarray, "n b"]]:
+        """Log weights, centers and deviations of the bell's two components."""
+        mean, scale = self.mean_and_scale(inputs)
+        shares, widths = BELL
+        ones = np.ones((len(mean), len(widths)))
+        return np.log(shares) * ones, mean[:, None] * ones, scale[:, None] * widths
+
+    def slopes(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
+        """Aᵀψ at rows."""
+        assert self.functions is not None
+        assert self.coefficients is not None
+        return self.functions(inputs) @ self.coefficients
+
+
+class Inputs(NamedTuple):
+    """What the terms of a row depend on.
+
+    `known` says of each number whether the columns before it are all there (then the bell counts);
+    `familiar` whether those that are not were missing in training, too (then the tilt counts).
+    """
+
+    indicators: Float[np.ndarray, "n u"]
+    mapped: Float[np.ndarray, "n m"]
+    known: Bool[np.ndarray, "n m"]
+    familiar: Bool[np.ndarray, "n m"]
+
+    def before(self, number: int) -> Float[np.ndarray, "n i"]:
+        """Indicators, and the numbers before one; zero where they are not there."""
+        earlier = self.mapped[:, :number]
+        return np.concatenate(
+            [self.indicators, np.where(np.isnan(earlier), 0.0, earlier)], axis=1
+        )  # fmt: skip
+
+
+class Terms(NamedTuple):
+    """Terms of the chain, zero where a value is missing, and numerical errors of their sums."""
+
+    categories: Float[np.ndarray, "n c"]
+    numbers: Float[np.ndarray, "n m"]
+    errors: Float[np.ndarray, " n"]

@@ -1,0 +1,223 @@
+"""From a table of mixed columns to its density, one column after the other.
+
+rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, in the order of their keys
+     → one fold to judge by; of the others: coordinates, size and shrinkage of a mixture
+     → out-of-sample places of every number in its conditional
+     → category by category, number by number: what pays beside the mixture
+     → the gate: held-out rows under the chain and under its base density
+     → mixture and terms of all rows
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from kexpfam.base.averaged import AverageSearch
+from kexpfam.base.line import OnLine
+from kexpfam.data.degenerate import warn_of_degeneracies
+from kexpfam.data.layout import Layout, layout_of
+from kexpfam.data.marginals import MarginalKind
+from kexpfam.data.mixed import MixedTable
+from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
+from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_terms import NumberTerm
+from kexpfam.model.health import Health, nothing_compared
+from kexpfam.progress import Progress
+from kexpfam.threads import in_turn
+from kexpfam.tuning.chain import (
+    CategoryChoice,
+    NumberChoice,
+    choose_category,
+    choose_number,
+    fit_category,
+    fit_number,
+    number_problem,
+)
+from kexpfam.tuning.gate import Weighted, compare
+from kexpfam.tuning.table_base import (
+    BaseChoice,
+    TableRows,
+    choose_base,
+    crossed_lines,
+    final_mixture,
+    table_rows,
+)
+
+__all__ = ["ChainFit", "ChainSettings", "fit_chain"]
+
+_SKETCH, _N_FOLDS = 20_000, 5
+# Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
+_FEWEST_ROWS, _FEWEST_TO_JUDGE = 2, 50
+_JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
+# What stands for a missing value in a row's key.
+_HOLE = 12345.678
+
+
+class ChainSettings(NamedTuple):
+    """What users choose, checked."""
+
+    marginals: MarginalKind | Literal["auto"]
+    gate: bool
+
+
+class ChainFit(NamedTuple):
+    """A fitted density, what the table's columns are, and what was chosen on the way."""
+
+    density: ChainDensity
+    table: MixedTable
+    base_search: AverageSearch
+    marginals: MarginalKind
+    health: Health
+
+
+@in_turn
+def fit_chain(
+    table: MixedTable,
+    codes: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    settings: ChainSettings,
+    seed: int,
+    progress: Progress,
+) -> ChainFit:
+    """Fit the density of a table to its rows."""
+    layout = layout_of(table.kinds)
+    rows = _distinct(layout, codes, weights, seed)
+    _warn_of_planes(table, rows, int((weights > 0).sum()))
+    if len(rows.weights) < _FEWEST_ROWS:
+        raise ValueError(
+            f"KernelChain needs at least {_FEWEST_ROWS} distinct rows; got {len(rows.weights)}. "
+            "Give more rows."
+        )
+    judged = len(rows.weights) >= _FEWEST_TO_JUDGE
+    everything = np.ones(len(rows.weights), bool)
+    others = rows.folds > 0 if judged else everything
+    base = choose_base(rows, others, settings.marginals, seed, progress)
+    lines = crossed_lines(rows, base, progress) if judged else []
+    choices = _chosen(rows, base, lines, others, progress) if judged else _nothing(layout)
+    comparison = nothing_compared()
+    if judged:
+        density = _density(rows, base, lines, choices, others)
+        judging, training = (_weighted(rows, members) for members in (~others, others))
+        comparison, _ = compare(
+            density,
+            _some(judging, _JUDGES),
+            _some(training, _TRAINING),
+            _DRAWS,
+            np.random.default_rng(seed),
+            gated=settings.gate,
+        )
+        if settings.gate and not comparison.wins:
+            choices = _nothing(layout)
+    density = _density(rows, base, lines, choices, everything)
+    health = Health(density.has_tilt, comparison)
+    return ChainFit(density, table, base.search, base.kind, health)
+
+
+def _distinct(
+    layout: Layout, codes: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], seed: int
+) -> TableRows:
+    """Copies of a row are one, with the sum of their weights."""
+    kept = weights > 0
+    codes, weights = codes[kept], weights[kept]
+    whole = np.where(np.isnan(codes), _HOLE, codes)
+    # Sorted before anything is summed, so that the order of the rows changes no last digit.
+    order = np.lexsort(whole.T)
+    codes, weights, whole = codes[order], weights[order], whole[order]
+    first = np.append(True, (np.diff(whole, axis=0) != 0).any(axis=1))
+    totals = np.add.reduceat(weights, np.flatnonzero(first))
+    codes, whole = codes[first], whole[first]
+    # In units of the largest magnitude, so that no square overflows.
+    whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
+    scale = whole.std(axis=0)
+    keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
+    sketch = sketch_rows(codes, totals, keys, _SKETCH)
+    folds = number_folds(sketch.keys, _N_FOLDS).numbers(sketch.keys)
+    return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds)
+
+
+def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
+    """Raise or warn where columns with densities follow from each other."""
+    smooth = np.flatnonzero(~rows.layout.is_lattice)
+    numbers = rows.parts.numbers[:, smooth]
+    complete = ~np.isnan(numbers).any(axis=1)
+    if len(smooth) > 1 and complete.sum() > 2 * len(smooth):
+        labels = table.labels()
+        names = [labels[rows.layout.numerics[number]] for number in smooth]
+        warn_of_degeneracies(numbers[complete], rows.weights[complete], names, n_rows, stacklevel=4)
+
+
+class _Choices(NamedTuple):
+    categories: tuple[CategoryChoice, ...]
+    numbers: tuple[NumberChoice, ...]
+
+
+def _nothing(layout: Layout) -> _Choices:
+    """The base density alone."""
+    return _Choices(
+        tuple(CategoryChoice(np.inf) for _ in layout.categories),
+        tuple(NumberChoice() for _ in layout.numerics),
+    )
+
+
+def _chosen(
+    rows: TableRows,
+    base: BaseChoice,
+    lines: list[OnLine],
+    members: Bool[np.ndarray, " n"],
+    progress: Progress,
+) -> _Choices:
+    """What pays, column by column."""
+    held = rows.folds == 1
+    categories = tuple(
+        choose_category(rows, place, members, held)
+        for place in progress.track(range(len(rows.layout.categories)), "categories")
+    )
+    density = base.density(rows.layout, None)
+    inputs = density.inputs(rows.parts)
+    numbers = []
+    for number in progress.track(range(len(rows.layout.numerics)), "numbers"):
+        problem = number_problem(rows, density, inputs, lines, number, members)
+        numbers.append(choose_number(problem, held[problem.places]))
+    return _Choices(categories, tuple(numbers))
+
+
+def _density(
+    rows: TableRows,
+    base: BaseChoice,
+    lines: list[OnLine],
+    choices: _Choices,
+    members: Bool[np.ndarray, " n"],
+) -> ChainDensity:
+    """The chain of some rows, with what was chosen."""
+    categories = tuple(
+        fit_category(rows, place, members, choice)
+        for place, choice in enumerate(choices.categories)
+    )
+    density = base.density(rows.layout, None)
+    inputs = density.inputs(rows.parts)
+    numbers = []
+    for number, choice in enumerate(choices.numbers):
+        term = NumberTerm()
+        if choice.share > 0 or np.isfinite(choice.penalty):
+            problem = number_problem(rows, density, inputs, lines, number, members)
+            term = fit_number(problem, choice)
+        numbers.append(term)
+    if members.all():
+        mixture = final_mixture(rows, base)
+    else:
+        mixture = None if base.average is None else base.ordered(base.average)
+    return ChainDensity(
+        rows.layout, base.scores, base.marginals, mixture, categories, tuple(numbers)
+    )
+
+
+def _weighted(rows: TableRows, members: Bool[np.ndarray, " n"]) -> Weighted:
+    joined = rows.layout.join(rows.parts.codes, rows.parts.numbers)
+    return Weighted(joined[members], rows.weights[members])
+
+
+def _some(rows: Weighted, count: int) -> Weighted:
+    return Weighted(rows.rows[:count], rows.weights[:count])

@@ -1,0 +1,357 @@
+"""The terms of a chain beside its mixture, each with a say of held-out rows.
+
+For a number, in this order:
+
+1. length-scales of the columns before, by the evidence of a Gaussian process for the number;
+2. a bell around the process's prediction, each row predicted by the others, and the share of it
+   that makes the stack with the mixture's conditional likeliest; none where that gains too little;
+3. a tilt of the stack (`kexpfam.model.residual_tilt`), likeliest for residuals that are out of
+   sample, over a path of penalties from strong to weak; held-out rows choose one, or none. Some
+   rows and few functions are tried first.
+
+For a category, the softmax over its levels with functions of the columns before: the same convex
+problem, with levels as nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import expit, logit
+
+from kexpfam.base.bell import BELL
+from kexpfam.base.covariance import Covariance, Kind, tune_covariance
+from kexpfam.base.line import OnLine, on_line
+from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
+from kexpfam.features.inputs import InputFunctions, input_functions
+from kexpfam.features.residual import residual_functions
+from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm
+from kexpfam.model.residual_tilt import NODES, normal_masses
+from kexpfam.solve.conditional import TiltProblem, likeliest_path
+from kexpfam.tuning.gate import mean_and_error
+from kexpfam.tuning.held_out import PENALTIES, likeliest_factor
+from kexpfam.tuning.table_base import TableRows
+
+__all__ = [
+    "CategoryChoice",
+    "NumberChoice",
+    "choose_category",
+    "choose_number",
+    "fit_category",
+    "fit_number",
+    "number_problem",
+]
+
+# Rows that kernels are chosen on, and that length-scales are tuned on; steps for each.
+_KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
+# Points of a location; more of them where a bell with the first many has such a share, and gains so
+# many nats a row by it.
+_POINTS, _MORE_POINTS, _MORE_SHARE, _MORE_GAIN = 256, 1024, 0.5, 0.02
+# Functions of the inputs and rows, for a first look and for good; steps for each penalty.
+_FIRST_FUNCTIONS, _FUNCTIONS, _FIRST_ROWS, _MOST_ROWS = 40, 200, 2000, 10_000
+_STEPS = 25
+# Gains in nats a row that a bell or a tilt must show, and that make a path go on.
+_LEAST_GAIN, _PATIENCE, _GOING_ON = 0.003, 2, 1e-3
+_FEWEST_ROWS = 40
+_EVERY_OTHER = slice(None, None, 2)
+
+
+class NumberChoice(NamedTuple):
+    """What was found to pay for a number; infinite penalties stand for no tilt."""
+
+    covariance: Covariance | None = None
+    n_points: int = _POINTS
+    share: float = 0.0
+    penalty: float = np.inf
+
+
+class CategoryChoice(NamedTuple):
+    """What was found to pay for a category."""
+
+    penalty: float
+
+
+class _Problem(NamedTuple):
+    """Rows of one number's problem: those where it is there."""
+
+    places: Int[np.ndarray, " j"]
+    inputs: Float[np.ndarray, "j i"]
+    known: Bool[np.ndarray, " j"]
+    targets: Float[np.ndarray, " j"]
+    line: OnLine
+    edges: Float[np.ndarray, "two j"]
+    support: tuple[float, float]
+    cells: bool
+    weights: Float[np.ndarray, " j"]
+    within: Float[np.ndarray, " j"]
+
+    def where(self, chosen: Bool[np.ndarray, " j"] | slice) -> _Problem:
+        return self._replace(
+            places=self.places[chosen],
+            inputs=self.inputs[chosen],
+            known=self.known[chosen],
+            targets=self.targets[chosen],
+            line=OnLine(*(part[chosen] for part in self.line)),
+            edges=self.edges[:, chosen],
+            weights=self.weights[chosen],
+            within=self.within[chosen],
+        )
+
+
+def number_problem(
+    table: TableRows,
+    density: ChainDensity,
+    inputs: Inputs,
+    lines: Sequence[OnLine],
+    number: int,
+    members: Bool[np.ndarray, " n"],
+) -> _Problem:
+    """All that a number's terms are fitted to."""
+    there = members & ~np.isnan(table.parts.numbers[:, number])
+    edges = density.edges(table.parts.numbers, inputs.mapped)[:, there, number]
+    targets = density.mapped(table.numbers)[there, number]
+    low, high = density.support[:, number].tolist()
+    return _Problem(
+        np.flatnonzero(there),
+        inputs.before(number)[there],
+        inputs.known[there, number],
+        targets,
+        OnLine(*(part[there] for part in lines[number])),
+        edges,
+        (low, high),
+        bool(table.layout.is_lattice[number]),
+        table.weights[there],
+        table.uniform("place", number)[there],
+    )
+
+
+def choose_number(problem: _Problem, held: Bool[np.ndarray, " j"]) -> NumberChoice:
+    """A covariance, a share of the bell and a penalty, where they pay."""
+    if len(problem.weights) < _FEWEST_ROWS or not 0 < held.sum() < len(held):
+        return NumberChoice()
+    varying = problem.inputs.shape[1] > 0
+    covariance = _tuned(problem.where(problem.known)) if varying else None
+    choice, stacked = NumberChoice(covariance), problem.line
+    if covariance is not None:
+        choice, stacked = _stacked(problem, choice)
+    for functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (_FUNCTIONS, _MOST_ROWS)):
+        some = slice(0, rows)
+        tilt = _tilt_problem(problem.where(some), stacked, covariance, functions)[1]
+        penalty = _best_penalty(tilt, held[some])
+        if not np.isfinite(penalty):
+            return choice
+        if len(held) <= rows and functions == _FUNCTIONS:
+            break
+    return choice._replace(penalty=penalty)
+
+
+def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
+    """The terms of a number with what was chosen."""
+    term, stacked = NumberTerm(), problem.line
+    if choice.covariance is not None and choice.share > 0:
+        location, factor, bell = _bell(problem, choice.covariance, choice.n_points)
+        stacked = problem.line.stacked(bell, choice.share * problem.known)
+        term = term._replace(location=location, factor=factor, share=choice.share)
+    if np.isfinite(choice.penalty):
+        some = slice(0, _MOST_ROWS)
+        functions, tilt = _tilt_problem(problem.where(some), stacked, choice.covariance, _FUNCTIONS)
+        path = [one for one in PENALTIES if one >= choice.penalty]
+        *_, coefficients = likeliest_path(tilt, path, _STEPS)
+        term = term._replace(functions=functions, coefficients=coefficients)
+    return term
+
+
+def _tuned(problem: _Problem) -> Covariance | None:
+    """Kernel and length-scales with the highest evidence, on some rows."""
+    if len(problem.weights) < _FEWEST_ROWS:
+        return None
+    relative = problem.weights.mean() / problem.weights
+    targets = problem.targets
+    best: tuple[float, Covariance] | None = None
+    start = None
+    few, more = slice(0, _KERNEL_ROWS), slice(0, _TUNING_ROWS)
+    kinds: tuple[Kind, ...] = ("rbf", "matern")
+    for kind in kinds:
+        start, found = tune_covariance(
+            kind, problem.inputs[few], targets[few], relative[few], start, _KERNEL_STEPS
+        )
+        if best is None or found > best[0]:
+            best = found, start
+    assert best is not None
+    return tune_covariance(
+        best[1].kind, problem.inputs[more], targets[more], relative[more], best[1], _TUNING_STEPS
+    )[0]
+
+
+def _stacked(problem: _Problem, choice: NumberChoice) -> tuple[NumberChoice, OnLine]:
+    """The share of a bell, and what the mixture's conditional is with it."""
+    assert choice.covariance is not None
+    stacked, best = problem.line, 0.0
+    for n_points in (_POINTS, _MORE_POINTS):
+        _, _, bell = _bell(problem, choice.covariance, n_points)
+        share, gain = _best_share(problem, bell)
+        if gain > best + (_MORE_GAIN if n_points == _MORE_POINTS else 0.0):
+            choice, best = choice._replace(n_points=n_points, share=share), gain
+            stacked = problem.line.stacked(bell, share * problem.known)
+        if share < _MORE_SHARE or len(problem.weights) < 2 * _MORE_POINTS:
+            break
+    return choice, stacked
+
+
+def _bell(
+    problem: _Problem, covariance: Covariance, n_points: int
+) -> tuple[Location, float, OnLine]:
+    """A location of the rows whose inputs are there, and where each row lies in its bell."""
+    known = problem.where(problem.known)
+    noises = covariance.noise * known.weights.mean() / known.weights
+    left_out: LeftOut
+    if len(noises) <= 2 * n_points:
+        location, left_out = fit_exact(covariance, known.inputs, known.targets, noises)
+    else:
+        location, left_out = fit_points(
+            covariance, known.inputs[:n_points], known.inputs, known.targets, noises
+        )
+    scale = np.sqrt(left_out.variance + covariance.noise)
+    factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
+    mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
+    mean[problem.known], deviation[problem.known] = left_out.mean, factor * scale
+    ones = np.ones((len(mean), 2))
+    line = on_line(
+        np.log(BELL[0]) * ones,
+        mean[:, None] * ones,
+        deviation[:, None] * BELL[1],
+        (problem.edges[0], problem.edges[1]),
+        problem.support,
+        problem.cells,
+    )
+    return location, factor, line
+
+
+def _best_share(problem: _Problem, bell: OnLine) -> tuple[float, float]:
+    """The likeliest share of the bell and what it gains; none if that is not beyond doubt."""
+    known, weights = problem.known, problem.weights
+    own, other = (
+        (line.inside if problem.cells else line.density)[known] for line in (problem.line, bell)
+    )
+    own, other = np.maximum(own, -700.0), np.maximum(other, -700.0)
+    weights = weights[known] / weights[known].sum()
+    share = 0.5
+    for _ in range(100):
+        share = float(weights @ expit(logit(share) + other - own))
+        if share < 1e-4:
+            return 0.0, 0.0
+        share = min(share, 0.999)
+    gains = np.logaddexp(np.log1p(-share) + own, np.log(share) + other) - own
+    gain, error = mean_and_error(gains, weights)
+    return (share, gain) if gain > max(error, _LEAST_GAIN) else (0.0, 0.0)
+
+
+def _tilt_problem(
+    problem: _Problem,
+    stacked: OnLine,
+    covariance: Covariance | None,
+    n_functions: int,
+) -> tuple[InputFunctions, TiltProblem]:
+    """The convex problem of some rows, the first ones."""
+    some = slice(0, len(problem.weights))
+    line = OnLine(*(part[some] for part in stacked))
+    functions = _functions(problem.inputs, covariance, n_functions)
+    nodes = NODES[_EVERY_OTHER]
+    return functions, TiltProblem(
+        functions(problem.inputs),
+        residual_functions(line.residuals(problem.within)),
+        residual_functions(nodes),
+        np.log(normal_masses(nodes))[None],
+        problem.weights / problem.weights.sum(),
+    )
+
+
+def _functions(
+    inputs: Float[np.ndarray, "n i"], covariance: Covariance | None, n_functions: int
+) -> InputFunctions:
+    n_inputs = inputs.shape[1]
+    kind: Kind = "rbf"
+    length_scale = np.full(n_inputs, np.sqrt(max(n_inputs, 1)))
+    if covariance is not None:
+        kind, length_scale = covariance.kind, covariance.length_scale
+    return input_functions(kind, length_scale, inputs[: 2 * n_functions], n_functions)
+
+
+def _best_penalty(problem: TiltProblem, held: Bool[np.ndarray, " n"]) -> float:
+    """The penalty that held-out rows prefer; infinite where none is better than no tilt."""
+    if not 0 < held.sum() < len(held):
+        return np.inf
+    judges = problem.where(held)
+    means: list[float] = []
+    best: tuple[float, float, float] = 0.0, 0.0, np.inf
+    path = likeliest_path(problem.where(~held), PENALTIES, _STEPS)
+    for penalty, coefficients in zip(PENALTIES, path, strict=True):
+        gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
+        means.append(gain)
+        if gain > best[0]:
+            best = gain, error, penalty
+        before, last = means[:-_PATIENCE], means[-_PATIENCE:]
+        if before and max(last) < max(before) + _GOING_ON:
+            break
+    return best[2] if best[0] > max(best[1], _LEAST_GAIN) else np.inf
+
+
+def category_problem(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], n_functions: int, n_rows: int
+) -> tuple[InputFunctions, TiltProblem, Int[np.ndarray, " j"]]:
+    """The softmax of a category's levels as a tilt of their shares."""
+    codes = table.parts.codes[:, place]
+    there = np.flatnonzero(members & ~np.isnan(codes))[:n_rows]
+    indicators = table.layout.indicators(table.parts)[there, : table.layout.offsets[place]]
+    functions = _functions(indicators, None, n_functions)
+    levels = np.eye(table.layout.level_counts[place])
+    shares = level_shares(table, place, members)
+    weights = table.weights[there]
+    problem = TiltProblem(
+        functions(indicators),
+        levels[codes[there].astype(int)],
+        levels,
+        np.log(shares)[None],
+        weights / weights.sum(),
+    )
+    return functions, problem, there
+
+
+def level_shares(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"]
+) -> Float[np.ndarray, " k"]:
+    """How frequent the levels are, with half a row more for each."""
+    codes = table.parts.codes[:, place]
+    there = members & ~np.isnan(codes)
+    count = table.layout.level_counts[place]
+    masses = np.bincount(codes[there].astype(int), table.weights[there], minlength=count)
+    masses = masses + 0.5 * table.weights.mean()
+    return masses / masses.sum()
+
+
+def choose_category(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], held: Bool[np.ndarray, " n"]
+) -> CategoryChoice:
+    """A penalty, where functions of the columns before pay."""
+    n_there = int((members & ~np.isnan(table.parts.codes[:, place])).sum())
+    if table.layout.offsets[place] == 0 or n_there < _FEWEST_ROWS:
+        return CategoryChoice(np.inf)
+    _, problem, places = category_problem(table, place, members, _FUNCTIONS, _MOST_ROWS)
+    return CategoryChoice(_best_penalty(problem, held[places]))
+
+
+def fit_category(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], choice: CategoryChoice
+) -> CategoryTerm:
+    """The term of a category with what was chosen."""
+    shares = np.log(level_shares(table, place, members))
+    if not np.isfinite(choice.penalty):
+        return CategoryTerm(shares, None, None)
+    functions, problem, _ = category_problem(table, place, members, _FUNCTIONS, _MOST_ROWS)
+    path = [one for one in PENALTIES if one >= choice.penalty]
+    *_, coefficients = likeliest_path(problem, path, _STEPS)
+    return CategoryTerm(shares, functions, coefficients)

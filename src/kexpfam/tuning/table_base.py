@@ -1,0 +1,292 @@
+"""The mixture under a chain: its columns made whole, its coordinates and size, and its folds.
+
+A mixture is fitted to complete rows without ties: whole numbers are spread over their cells, values
+of coarsely written columns over theirs, and what is missing is drawn given what is there, from the
+mixture fitted before (a few rounds of Monte-Carlo expectation–maximization; the first draws come
+from the column alone). Scores of the indicators stand before the numbers, with noise added, so that
+no component can shrink to a single category.
+
+Residuals under a mixture are out of sample: rows of every fold are looked at by a mixture fitted to
+the other folds.
+
+| name    | shape  | meaning                                        |
+|---------|--------|------------------------------------------------|
+| numbers | (n, m) | spread over their cells; NaN where missing     |
+| filled  | (n, w) | noisy scores and mapped numbers, complete      |
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt64
+
+from kexpfam.base.averaged import (
+    Average,
+    AverageSearch,
+    choose_average,
+    fit_average,
+    refit_average,
+)
+from kexpfam.base.line import OnLine
+from kexpfam.base.ordered import OrderedMixture, normal_numbers
+from kexpfam.data.layout import Layout, Parts
+from kexpfam.data.marginals import MarginalKind, Marginals
+from kexpfam.data.sketch import uniform_numbers
+from kexpfam.data.standardize import Standardizer
+from kexpfam.data.ties import spread_ties, tied_gaps
+from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_terms import NumberTerm, Scores
+from kexpfam.progress import Progress
+from kexpfam.tuning.coordinates import choose_coordinates
+
+__all__ = [
+    "BaseChoice",
+    "TableRows",
+    "choose_base",
+    "crossed_lines",
+    "final_mixture",
+    "table_rows",
+]
+
+# Directions of the indicators that the mixture sees, their least variance, how many times the
+# strength of chance they need, and the noise on them.
+_MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
+# Rounds of drawing what is missing.
+_ROUNDS = 2
+_SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16}
+# Directions in which the rows vary less than this, relative to the widest, are as wide as this.
+_THINNEST = 1e-6
+
+
+class TableRows(NamedTuple):
+    """Rows to fit to, distinct and in the order of their keys."""
+
+    layout: Layout
+    parts: Parts
+    numbers: Float[np.ndarray, "n m"]
+    weights: Float[np.ndarray, " n"]
+    keys: UInt64[np.ndarray, " n"]
+    folds: Int[np.ndarray, " n"]
+
+    def uniform(self, purpose: str, number: int = 0) -> Float[np.ndarray, " n"]:
+        """Random numbers that follow from the rows' content."""
+        return uniform_numbers(self.keys, 1000 * number + _SALTS[purpose])
+
+
+def table_rows(
+    layout: Layout,
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    keys: UInt64[np.ndarray, " n"],
+    folds: Int[np.ndarray, " n"],
+) -> TableRows:
+    """Values spread over their cells: of coarsely written columns for good, of whole numbers for
+    the mixture alone.
+    """
+    parts = layout.split(rows)
+    lattice = layout.is_lattice
+    numbers = parts.numbers.copy()
+    for place in np.flatnonzero(~lattice):
+        there = ~np.isnan(numbers[:, place])
+        own = numbers[there, place][:, None]
+        numbers[there, place] = spread_ties(own, keys[there] + np.uint64(place), tied_gaps(own))[
+            :, 0
+        ]
+    low, high = layout.support
+    numbers = np.clip(numbers, low, high)
+    parts = parts._replace(numbers=np.where(lattice, parts.numbers, numbers))
+    table = TableRows(layout, parts, numbers, weights, keys, folds)
+    for place in np.flatnonzero(lattice):
+        numbers[:, place] += table.uniform("cell", int(place)) - 0.5
+    return table
+
+
+class BaseChoice(NamedTuple):
+    """Coordinates, size and shrinkage, and the mixtures of the rows that they were chosen on."""
+
+    scores: Scores
+    marginals: Marginals | None
+    kind: MarginalKind
+    search: AverageSearch
+    shift: Float[np.ndarray, " w"]
+    root: Float[np.ndarray, "w w"]
+    filled: Float[np.ndarray, "n w"]
+    average: Average | None
+    seed: int
+
+    def whitened(self) -> Float[np.ndarray, "n w"]:
+        """Rows as mixtures are fitted to."""
+        return (self.filled - self.shift) @ np.linalg.inv(self.root).T
+
+    def ordered(self, average: Average) -> OrderedMixture:
+        """Averaged mixtures of whitened rows, in the columns' own coordinates."""
+        density = average.density()
+        return OrderedMixture(
+            density.weights,
+            density.means @ self.root.T + self.shift,
+            self.root @ density.covariances @ self.root.T,
+        )
+
+    def fitted_to(self, table: TableRows, members: Bool[np.ndarray, " n"]) -> OrderedMixture:
+        """A mixture of some rows, from its own start."""
+        white = self.whitened()[members]
+        return self.ordered(fit_average(white, table.weights[members], self.search, self.seed))
+
+    def density(self, layout: Layout, mixture: OrderedMixture | None) -> ChainDensity:
+        """The numbers' base density."""
+        terms = tuple(NumberTerm() for _ in layout.numerics)
+        return ChainDensity(layout, self.scores, self.marginals, mixture, (), terms)
+
+
+def choose_base(
+    table: TableRows,
+    members: Bool[np.ndarray, " n"],
+    marginals: MarginalKind | Literal["auto"],
+    seed: int,
+    progress: Progress,
+) -> BaseChoice:
+    """Coordinates, size and shrinkage by held-out rows among some rows."""
+    scores = _fit_scores(table, members)
+    n_numbers = table.numbers.shape[1]
+    own = scores(table.layout.indicators(table.parts))
+    for place in range(own.shape[1]):
+        own[:, place] += _SCORE_NOISE * normal_numbers(table.uniform("score", place))
+    search = AverageSearch(1, 60.0, 0.0, 0.0)
+    if n_numbers == 0:
+        nothing = np.zeros(own.shape[1])
+        return BaseChoice(
+            scores, None, None, search, nothing, np.diag(nothing), own, None, seed
+        )  # fmt: skip
+    complete = _hot_deck(table)
+    held = table.folds[members] == table.folds[members].min()
+    shares = table.weights[members] / table.weights[members].sum()
+    # In units of the largest magnitude, so that no square overflows.
+    unit = np.abs(complete[members]).max(axis=0)
+    center = shares @ (complete[members] / unit)
+    scale = np.sqrt(shares @ (complete[members] / unit - center) ** 2)
+    spread = Standardizer(center * unit, scale * unit)
+    coordinates, kind = choose_coordinates(
+        complete[members], table.weights[members], held, spread, marginals, seed
+    )
+    filled = np.concatenate([own, coordinates.marginals.forward(complete)], axis=1)
+    shift, root = _whitening(filled[members], shares)
+    choice = BaseChoice(
+        scores, coordinates.marginals, kind, search, shift, root, filled, None, seed
+    )  # fmt: skip
+    search = choose_average(
+        choice.whitened()[members], table.weights[members], held, seed, progress
+    )
+    choice = choice._replace(search=search)
+    average = fit_average(choice.whitened()[members], table.weights[members], search, seed)
+    for _ in range(_ROUNDS if np.isnan(table.numbers).any() else 0):
+        choice = choice._replace(filled=_drawn(table, choice.filled, choice.ordered(average)))
+        average = refit_average(
+            average, choice.whitened()[members], table.weights[members], search
+        )  # fmt: skip
+    return choice._replace(average=average)
+
+
+def _fit_scores(table: TableRows, members: Bool[np.ndarray, " n"]) -> Scores:
+    """Directions of the indicators that go with the numbers, strongest first.
+
+    Canonical directions for normal scores of the numbers; those that chance would give are left
+    out.
+    """
+    indicators = table.layout.indicators(table.parts)[members]
+    shares = table.weights[members] / table.weights[members].sum()
+    center = shares @ indicators
+    centered = indicators - center
+    variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
+    kept = variances > _LEAST_VARIANCE
+    whitening = axes[:, kept] / np.sqrt(variances[kept])
+    numbers = [_normal_scores(column, shares) for column in table.numbers[members].T]
+    targets = np.array(numbers).reshape(len(numbers), len(shares)).T
+    crossed = (centered @ whitening * shares[:, None]).T @ targets
+    turns, strengths, _ = np.linalg.svd(crossed, full_matrices=False)
+    some = np.flatnonzero(strengths**2 * len(shares) > _BEYOND_CHANCE * max(targets.shape[1], 1))
+    directions = (whitening @ turns)[:, some[:_MOST_SCORES]]
+    signs = np.sqrt(np.arange(2, len(directions) + 2)) @ directions
+    return Scores(center, directions * np.where(signs < 0, -1.0, 1.0))
+
+
+def _normal_scores(
+    column: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Normal quantiles of a column's ranks; zero where it is missing."""
+    scores = np.zeros(len(column))
+    order = np.argsort(column)[: int((~np.isnan(column)).sum())]
+    sums = np.cumsum(shares[order])
+    scores[order] = normal_numbers((sums - shares[order] / 2) / sums[-1])
+    return scores
+
+
+def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
+    """Numbers with what is missing drawn from the rest of its column."""
+    complete = table.numbers.copy()
+    for place, column in enumerate(complete.T):
+        gone = np.isnan(column)
+        values = np.sort(column[~gone])
+        drawn = (table.uniform("fill", place)[gone] * len(values)).astype(int)
+        column[gone] = values[drawn]
+    return complete
+
+
+def _whitening(
+    filled: Float[np.ndarray, "n w"], shares: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
+    shift = shares @ filled
+    centered = filled - shift
+    variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
+    axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
+    variances = np.maximum(variances, _THINNEST**2 * variances.max())
+    return shift, axes * np.sqrt(variances)
+
+
+def _drawn(
+    table: TableRows, filled: Float[np.ndarray, "n w"], mixture: OrderedMixture
+) -> Float[np.ndarray, "n w"]:
+    """What is missing, drawn anew given what is there."""
+    n_scores = filled.shape[1] - table.numbers.shape[1]
+    rows = filled.copy()
+    rows[:, n_scores:][np.isnan(table.numbers)] = np.nan
+    normal = [normal_numbers(table.uniform("normal", place)) for place in range(rows.shape[1])]
+    return mixture.conditional_fill(rows, table.uniform("choice"), np.stack(normal, axis=1))
+
+
+def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None:
+    """The mixture of all rows, in the same coordinates."""
+    if choice.average is None:
+        return None
+    average = refit_average(choice.average, choice.whitened(), table.weights, choice.search)
+    return choice.ordered(average)
+
+
+def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> list[OnLine]:
+    """Where each number lies in its conditional, under a mixture that has not seen its row.
+
+    Rows of fold zero are looked at by the mixture of all others, rows of another fold by one of the
+    folds that are neither.
+    """
+    n_rows, n_numbers = table.numbers.shape
+    found = np.full((n_numbers, 4, n_rows), np.nan)
+    if choice.average is None:
+        return []
+    for fold in progress.track(sorted(set(table.folds.tolist())), "folds"):
+        members = table.folds == fold
+        if fold == 0:
+            mixture = choice.ordered(choice.average)
+        else:
+            mixture = choice.fitted_to(table, ~members & (table.folds > 0))
+        density = choice.density(table.layout, mixture)
+        parts = table.parts.where(members)
+        inputs = density.inputs(parts)
+        edges = density.edges(parts.numbers, inputs.mapped)
+        own = np.flatnonzero(members)
+        for walked, some in density.walked(inputs):
+            here = type(inputs)(*(part[some] for part in inputs))
+            for number in range(n_numbers):
+                line = density.on_line(walked, here, number, edges[:, some, number])
+                found[number][:, own[some]] = np.stack(line)
+    return [OnLine(*lines) for lines in found]
