@@ -72,19 +72,17 @@ DIFFUSIONS = {
 
 
 def differences(function, rows, scales, step):
-    """∂_j of a function of rows, as the last axis."""
-    columns = []
-    for column, scale in enumerate(scales):
-        move = np.zeros(len(scales))
-        move[column] = step * scale
-        change = function(rows + move) - function(rows - move)
-        columns.append(change / (2 * step * scale))
-    return np.stack(columns, axis=-1)
+    """∂_j of a function of rows, as the last axis; all moved rows in one call."""
+    moves = step * np.diag(scales)
+    moved = np.concatenate([rows + sign * move for move in moves for sign in (1, -1)])
+    values = np.asarray(function(moved)).reshape(len(scales), 2, len(rows), -1)
+    changes = (values[:, 0] - values[:, 1]) / (2 * step * scales[:, None, None])
+    return np.moveaxis(changes, 0, -1)
 
 
 def assert_derivatives_agree(model, rows):
     some, scales = rows[:8], rows.std(axis=0)
-    gradient = differences(model.score_samples, some, scales, 1e-5)
+    gradient = differences(model.score_samples, some, scales, 1e-5)[:, 0]
     # Rounding of a log density (1e-14 of it) over the step, and the step's square.
     np.testing.assert_allclose(
         model.gradient(some) * scales, gradient * scales, rtol=1e-4, atol=1e-5

@@ -469,6 +469,10 @@ def _solve(
                 raise
         else:
             density = replace(untilted, coefficients=found)
+            if not np.any(found):
+                # The base density alone is normalized as it is, however hard it is to integrate.
+                estimate = NormalizerEstimate(0.0, 0.0, float("nan"), float("nan"))
+                break
             estimate = settings.normalizer.estimate(density, generator)
             gain = np.average(density.tilt(sketch.rows), weights=sketch.weights)
             excused = min(estimate.error, EXCUSED_LOSS)
