@@ -34,7 +34,7 @@ TABLE, KEPT, PICTURE = (RESULTS / f"known_densities.{end}" for end in ("md", "js
 SETTINGS: dict[str, dict[str, Any]] = {
     "closed form": {},
     "likelihood": {"solution": "likelihood"},
-    "likelihood, base chosen": {"solution": "likelihood", "base": "auto"},
+    "likelihood, base chosen": {"solution": "likelihood", "base": "auto", "n_components": 1024},
 }
 PEER = "KernelDensity"
 
