@@ -33,8 +33,7 @@ RESULTS = Path(__file__).parent / "results"
 TABLE, KEPT, PICTURE = (RESULTS / f"known_densities.{end}" for end in ("md", "json", "png"))
 SETTINGS: dict[str, dict[str, Any]] = {
     "closed form": {},
-    "likelihood": {"solution": "likelihood"},
-    "likelihood, base chosen": {"solution": "likelihood", "base": "auto", "n_components": 1024},
+    "likelihood": {"solution": "likelihood", "base": "auto", "n_components": 1024},
 }
 PEER = "KernelDensity"
 
@@ -67,7 +66,7 @@ def figures(name: str, n_rows: int, seed: int) -> dict[str, float]:
 def write_table(kept: dict[str, dict[str, float]], n_rows: int, n_seeds: int) -> None:
     columns = ["truth", "base", *SETTINGS, PEER]
     lines = [
-        f"| density | {' | '.join(columns)} | likelihood, base chosen − {PEER} |",
+        f"| density | {' | '.join(columns)} | likelihood − {PEER} |",
         "|---" * (len(columns) + 2) + "|",
     ]
     wins = dict.fromkeys(SETTINGS, 0)
@@ -76,7 +75,7 @@ def write_table(kept: dict[str, dict[str, float]], n_rows: int, n_seeds: int) ->
         means = {column: np.mean([run[column] for run in runs]) for column in columns}
         for label in SETTINGS:
             wins[label] += int(means[label] > means[PEER])
-        gains = np.array([run["likelihood, base chosen"] - run[PEER] for run in runs])
+        gains = np.array([run["likelihood"] - run[PEER] for run in runs])
         error = gains.std(ddof=1) / np.sqrt(len(gains))
         cells = [f"{means[column]:.3f}" for column in columns]
         lines.append(f"| {name} | {' | '.join(cells)} | {gains.mean():+.3f} ± {error:.3f} |")
@@ -97,7 +96,7 @@ def write_table(kept: dict[str, dict[str, float]], n_rows: int, n_seeds: int) ->
 
 
 def draw_picture(n_rows: int) -> None:
-    """Truth, our three and the kernel density, as images of the density."""
+    """Truth, ours and the kernel density, as images of the density."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
