@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from safetensors import safe_open
 from safetensors.numpy import save
 
@@ -23,6 +25,7 @@ __all__ = ["Checkpoints", "ForgedModels", "ModelFiles", "RowFiles"]
 _FAMILY = {"n_components": 16, "penalty": 1e-3, "noise_scale": 0.2, "length_scale": 1.0}
 
 
+@functools.cache
 def small_models() -> dict[str, tuple[Any, tuple[np.ndarray, ...]]]:
     """A fitted model of every estimator, and what it predicts at."""
     rows = rows_of_two_humps(120, 0)
@@ -38,6 +41,9 @@ def small_models() -> dict[str, tuple[Any, tuple[np.ndarray, ...]]]:
     conditional = kexpfam.ConditionalKernelExponentialFamily(random_state=0)
     conditional.fit(rows[:, :1], rows[:, 1])
     found["conditional"] = conditional, (rows[:5, :1], rows[:5, 1])
+    mixed = pd.DataFrame(rows, columns=["east", "north"])
+    mixed["side"] = np.where(rows[:, 0] > 0, "right", "left")
+    found["chain"] = kexpfam.KernelChain(random_state=0).fit(mixed), (mixed[:5],)
     return found
 
 
@@ -193,8 +199,6 @@ class RowFiles(Kind):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        import pandas as pd
-
         frame = pd.DataFrame(rows_of_two_humps(60, 2), columns=["east", "north"])
         frame.to_csv(folder / "rows.csv", index=False)
         frame.to_parquet(folder / "rows.parquet")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import kexpfam
 from attack.cases import REFUSED, RIGHT, FaultError, Kind, rows_of_two_humps
@@ -57,10 +58,18 @@ class Predictions(Kind):
         name = str(generator.choice(list(self.models)))
         model = self.models[name][0]
         rows = _hostile(generator, 5, 2)
-        given = (rows[:, :1], rows[:, 1]) if name == "conditional" else (rows,)
+        given: tuple[Any, ...] = (rows,)
+        if name == "conditional":
+            given = rows[:, :1], rows[:, 1]
+        elif name == "chain":
+            frame = pd.DataFrame(rows, columns=["east", "north"])
+            sides = np.array(["left", "right", "above", None, ""], dtype=object)
+            given = (frame.assign(side=generator.permutation(sides)),)
         method = str(generator.choice(["score_samples", "gradient", "laplacian"]))
         found = np.asarray(getattr(model, method)(*given))
-        if len(found) != 5 or np.isnan(found).any():
+        # A chain has no derivatives in categories, nor where a category is unknown to it.
+        undefined = name == "chain" and method != "score_samples"
+        if len(found) != 5 or (np.isnan(found).any() and not undefined):
             raise FaultError(f"{name}.{method} gave {found} at {rows.tolist()}")
         if method == "score_samples" and (found == np.inf).any():
             raise FaultError(f"{name}: an infinite density at {rows.tolist()}")
@@ -82,8 +91,9 @@ class Fits(Kind):
                 n_components=16, base="gaussian", tuning="folds", random_state=0
             ),
             kexpfam.KernelDiffusion(n_components=16, n_levels=3, random_state=0),
+            kexpfam.KernelChain(random_state=0),
         ]
-        model = estimators[int(generator.integers(2))].fit(rows, sample_weight=weights)
+        model = estimators[int(generator.integers(3))].fit(rows, sample_weight=weights)
         found = model.score_samples(rows)
         if np.isnan(found).any() or (found == np.inf).any():
             raise FaultError(f"{type(model).__name__} scores its own rows {found[:5]}")
@@ -106,6 +116,7 @@ class Settings(Kind):
         kexpfam.KernelExponentialFamily,
         kexpfam.KernelDiffusion,
         kexpfam.ConditionalKernelExponentialFamily,
+        kexpfam.KernelChain,
     )
 
     def case(self, generator: np.random.Generator) -> str:

@@ -5,8 +5,8 @@
 Eight inputs and a target with two branches and a scale that changes, made block by block and given
 as an iterator. Every size runs in a process of its own, whose largest resident memory is noted;
 what the process has before the fit is subtracted. (The blocks are kept in a temporary file, because
-a fit visits its rows several times.) Then a log density of 10 000 fresh rows. Seconds are those of
-one processor core.
+a fit visits its rows several times; its pages count as memory while they are read.) Then a log
+density of 10 000 fresh rows. Seconds are those of one processor core.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.impute import IterativeImputer
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -148,6 +150,34 @@ def test_what_is_missing_is_imputed_and_nothing_else(model, table):
     # Lengths follow from the kind and the weight; the kinds are 35 apart.
     expected = np.where(table["kind"] == "pike", 60.0, 25.0)
     assert np.abs(whole["length"] - expected)[~there].max() < 22
+
+
+def make_clusters(n_rows, seed):
+    """Two correlated clusters, one column skewed."""
+    generator = np.random.default_rng(seed)
+    first = generator.standard_normal(n_rows)
+    cluster = generator.random((n_rows, 1)) < 0.4
+    rows = np.column_stack(
+        [
+            first,
+            0.9 * first + 0.4 * generator.standard_normal(n_rows),
+            generator.normal(size=n_rows),
+        ]
+    )
+    rows += np.where(cluster, [3.0, 0.0, -2.0], 0.0)
+    return np.column_stack([rows[:, :2], np.sinh(rows[:, 2] / 2)])
+
+
+def test_missing_values_are_better_left_to_the_model_than_filled_in_before():
+    rows, new = make_clusters(250, 0), make_clusters(800, 1)
+    holes = np.where(np.random.default_rng(0).random(rows.shape) < 0.3, np.nan, rows)
+    filled = IterativeImputer(random_state=0, sample_posterior=True).fit_transform(holes)
+    ours, other = (
+        KernelChain(columns="real", random_state=0).fit(given).score_samples(new)
+        for given in (holes, filled)
+    )
+    gains = ours - other
+    assert gains.mean() > 2 * gains.std() / np.sqrt(len(gains))
 
 
 def test_conditionals_follow_what_is_known(model, table):

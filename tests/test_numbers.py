@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.covariance import oas
 
 from kexpfam import (
     DegenerateTableWarning,
+    KernelChain,
     KernelDiffusion,
     KernelExponentialFamily,
 )
+from kexpfam.data.coordinates import whitening
 
 FAMILY = {"n_components": 32, "penalty": 1e-3, "noise_scale": 0.2, "length_scale": 1.0}
 
@@ -86,3 +89,19 @@ def test_complex_numbers_are_refused_wherever_they_come_from(rows):
     for given in (rows + 1j, iter([rows + 1j])):
         with pytest.raises(ValueError, match=r"[Cc]omplex"):
             KernelExponentialFamily(**FAMILY).fit(given)
+
+
+def test_covariances_are_shrunk_as_scikit_learn_does(rows):
+    few = rows[:20]
+    _, root = whitening(few, np.ones(20), np.zeros(20, bool))
+    np.testing.assert_allclose(root @ root.T, oas(few)[0], rtol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::kexpfam.DegenerateTableWarning")
+@pytest.mark.parametrize("estimator", [KernelDiffusion, KernelChain])
+def test_few_rows_of_many_columns(estimator):
+    """A sample covariance of 48 rows in 30 columns would lose twenty nats on new rows."""
+    generator = np.random.default_rng(0)
+    train, fresh = generator.normal(size=(60, 30)), generator.normal(size=(200, 30))
+    truth = -15 * np.log(2 * np.pi) - (fresh**2).sum(axis=1).mean() / 2
+    assert estimator(random_state=0).fit(train).score(fresh) > truth - 5

@@ -1,10 +1,8 @@
-"""The base density that held-out rows find likeliest, of three kinds.
+"""Gaussians or boxes: the base density that held-out rows find likelier.
 
-| kind                        | suits                                            |
-|-----------------------------|--------------------------------------------------|
-| a mixture of Gaussians      | a few smooth modes                               |
-| an average of many mixtures | curves and rings, which one mixture makes angular |
-| boxes with soft edges       | what is flat and ends abruptly                   |
+A tilt makes more of a smooth base density than of one with edges: these it cannot undo. So boxes
+must beat not only the mixture of Gaussians but also a kernel density estimate of the same rows,
+which stands for what a tilt would make of the mixture.
 """
 
 from __future__ import annotations
@@ -12,25 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
+from sklearn.neighbors import KernelDensity
 
-from kexpfam.base.averaged import choose_average, fit_average
 from kexpfam.base.box_fits import BoxBase, choose_boxes
 from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.mixture import GaussianMixtureDensity, MixtureBase
 from kexpfam.data.sketch import Sketch
-from kexpfam.progress import Progress
 
 __all__ = ["AutomaticBase"]
 
 # One of so many rows is held out; with fewer rows nothing is compared.
 _ONE_HELD_OUT_OF, _FEWEST_ROWS = 4, 100
-# Mixtures that are averaged: half as many as by default, which every evaluation pays for.
-_N_AVERAGED = 8
+# Standard errors by which boxes must be better.
+_SURE = 2.0
+# Bandwidths of kernel density estimates, in standard deviations, and the rows that they hold.
+_BANDWIDTHS, _MOST_CENTERS = np.geomspace(0.05, 0.6, 8), 3000
 
 
 @dataclass(frozen=True)
 class AutomaticBase:
-    """A mixture of Gaussians, an average of such, or boxes: what suits held-out rows best.
+    """A mixture of Gaussians, or boxes with soft edges where held-out rows find these likelier.
 
     Examples
     --------
@@ -48,13 +48,25 @@ class AutomaticBase:
             return mixture.fit(sketch, np.random.default_rng(seed))
         held = np.arange(len(sketch.rows)) % _ONE_HELD_OUT_OF == 0
         judges = sketch.where(held)
-        single = mixture.fit(sketch.where(~held), np.random.default_rng(seed))
-        by_single = float(np.average(single.log_density(judges.rows), weights=judges.weights))
+        others = sketch.where(~held)
         boxes = choose_boxes(sketch, held, seed)
-        average = choose_average(sketch.rows, sketch.weights, held, seed, Progress(), _N_AVERAGED)
-        if boxes.held_out > max(by_single, average.held_out):
+        rivals = [
+            mixture.fit(others, np.random.default_rng(seed)).log_density(judges.rows),
+            *_kernel_logs(others, judges),
+        ]
+        shares = judges.weights / judges.weights.sum()
+        gains = boxes.held_out - max(rivals, key=lambda logs: float(shares @ logs))
+        gain = float(shares @ gains)
+        if gain > _SURE * float(np.sqrt(shares**2 @ (gains - gain) ** 2)):
             return BoxBase(boxes.n_components).fit(sketch, np.random.default_rng(seed))
-        if average.held_out > by_single:
-            found = fit_average(sketch.rows, sketch.weights, average, seed, _N_AVERAGED)
-            return found.density()
         return mixture.fit(sketch, np.random.default_rng(seed))
+
+
+def _kernel_logs(others: Sketch, judges: Sketch) -> list[Float[np.ndarray, " j"]]:
+    """Log densities of the judges under kernel density estimates of some of the others."""
+    centers, weights = others.rows[:_MOST_CENTERS], others.weights[:_MOST_CENTERS]
+    found = []
+    for bandwidth in _BANDWIDTHS:
+        estimate = KernelDensity(bandwidth=bandwidth).fit(centers, sample_weight=weights)
+        found.append(np.asarray(estimate.score_samples(judges.rows)))
+    return found

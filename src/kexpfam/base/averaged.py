@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.shrunk import MonomialTable, Start, improved_mixtures, mixture_path
+from kexpfam.data.coordinates import FEW_ROWS_PER_COLUMN
 from kexpfam.data.sketch import Sketch
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.progress import Progress
@@ -42,6 +43,8 @@ _SHRINKAGES = (60.0, 20.0, 6.0, 2.0)
 # Rows a component needs at least, and rows for which one more component is sure to pay.
 _ROWS_PER_COMPONENT, _TOO_MANY_ROWS = 8, 500
 _N_AVERAGED = 16
+# Rows of a standard normal that are tried where rows are few, as multiples of the columns.
+_PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
 # Components of all mixtures together, and numbers in their covariances: every row meets them all.
 _MOST_COMPONENTS, _MOST_NUMBERS = 512, 400_000
 # Sizes that are averaged, as multiples of the chosen one.
@@ -56,13 +59,15 @@ _WIDE, _WIDE_WEIGHT = 3.0, 3e-4
 class AverageSearch(NamedTuple):
     """Size and shrinkage of averaged mixtures, and the held-out likelihood foreseen for them.
 
-    `error` is the standard error of a mean log density over as many rows as there are.
+    `error` is the standard error of a mean log density over as many rows as there are;
+    `pseudo_rows` of a standard normal are added to every component.
     """
 
     n_components: int
     shrinkage: float
     held_out: float
     error: float
+    pseudo_rows: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ def choose_average(
     """Size and shrinkage with the best held-out likelihood, foreseen from averages of two."""
     best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0)
     highest_alone = -np.inf
-    table, judges, counts = MonomialTable(rows[~held], weights[~held]), rows[held], weights[held]
+    judges, counts = rows[held], weights[held]
+    table = _pseudo_rows_chosen(rows[~held], weights[~held], judges, counts, seed)
     n_train = len(table.rows)
     fewest = min(8, n_train // _TOO_MANY_ROWS)
     sizes = [
@@ -140,7 +146,29 @@ def choose_average(
             break
     if best.n_components > 1:
         best = best._replace(n_components=round(best.n_components * len(rows) / n_train))
-    return best
+    return best._replace(pseudo_rows=table.pseudo_rows)
+
+
+def _pseudo_rows_chosen(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    judges: Float[np.ndarray, "k d"],
+    counts: Float[np.ndarray, " k"],
+    seed: int,
+) -> MonomialTable:
+    """The rows, with as many of a standard normal as suits one Gaussian best."""
+    n_columns = rows.shape[1]
+    tables = [MonomialTable(rows, weights)]
+    if len(rows) < FEW_ROWS_PER_COLUMN * n_columns:
+        more = [factor * n_columns for factor in _PSEUDO_ROWS]
+        tables += [MonomialTable(rows, weights, pseudo_rows) for pseudo_rows in more]
+    if len(tables) == 1:
+        return tables[0]
+    likelihoods = []
+    for table in tables:
+        (mixture,) = next(mixture_path(table, [Start(1, seed)], [_SHRINKAGES[0]]))
+        likelihoods.append(np.average(_log_densities(mixture, judges), weights=counts))
+    return tables[int(np.argmax(likelihoods))]
 
 
 class Average(NamedTuple):
@@ -169,7 +197,7 @@ def fit_average(
 ) -> Average:
     """Several mixtures of about the chosen size, on all rows."""
     starts = _n_starts(search.n_components, rows.shape[1], n_averaged)
-    table = MonomialTable(rows, weights)
+    table = MonomialTable(rows, weights, search.pseudo_rows)
     sizes = np.resize([factor * search.n_components for factor in _FACTORS], starts)
     sizes = np.clip(np.round(sizes), 1, max(1, len(rows) // _ROWS_PER_COMPONENT)).astype(int)
     each = [Start(int(size), seed + number) for number, size in enumerate(sizes)]
@@ -183,7 +211,7 @@ def refit_average(
     search: AverageSearch,
 ) -> Average:
     """The same mixtures, improved with other rows."""
-    table = MonomialTable(rows, weights)
+    table = MonomialTable(rows, weights, search.pseudo_rows)
     return Average(tuple(improved_mixtures(average.mixtures, table, search.shrinkage)))
 
 

@@ -77,24 +77,24 @@ class BoxBase:
 
 
 class BoxSearch(NamedTuple):
-    """How many boxes suit held-out rows best, and their mean log density."""
+    """How many boxes suit held-out rows best, and the log densities of these rows."""
 
     n_components: int
-    held_out: float
+    held_out: Float[np.ndarray, " j"]
 
 
 def choose_boxes(sketch: Sketch, held: Bool[np.ndarray, " n"], seed: int) -> BoxSearch:
     """More boxes, as long as held-out rows gain by them."""
     others, judges = _first_rows(sketch.where(~held)), sketch.where(held)
-    best = BoxSearch(1, -np.inf)
+    best, highest = BoxSearch(1, np.zeros(0)), -np.inf
     for count in range(1, _MOST_COMPONENTS + 1):
         if count > 1 and len(others.rows) < count * _ROWS_PER_COMPONENT:
             break
         logs = _fitted(others.rows, others.weights, count, seed).log_density(judges.rows)
         mean = float(np.average(logs, weights=judges.weights))
-        if mean < best.held_out:
+        if mean < highest:
             break
-        best = BoxSearch(count, mean)
+        best, highest = BoxSearch(count, logs), mean
     return best
 
 

@@ -31,7 +31,8 @@ __all__ = ["NODES", "HasEdges", "Panels", "base_nodes", "box_of_mass", "panels_o
 
 # Per panel and column.
 NODES = 8
-# Nodes whose base density is below the largest by more than so many nats do not matter to a rule.
+# Nodes whose share is below the largest by more than so many nats are left out of a rule. There a
+# tilt is held by its penalty alone, so that mass must be out of its reach: with 18 nats it was not.
 _NEGLIGIBLE = 30.0
 # Points per column that show where the mass is.
 _LOOKED_AT = 65

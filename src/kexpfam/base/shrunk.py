@@ -1,11 +1,12 @@
 """One Gaussian mixture by expectation–maximization, its covariances shrunk to a common one.
 
-    Σ_k = (N_k S_k + ν W)/(N_k + ν) + floor,     W = Σ_k N_k S_k / Σ_k N_k,
+    Σ_k = (N_k S_k + ν W + κ I)/(N_k + ν + κ) + floor,     W = Σ_k N_k S_k / Σ_k N_k,
 
-as if ν more rows of the average kind had been seen in every component (Friedman 1989). Rows have
-weights. The log densities of all components are one matrix product with the monomials 1, x_i and
-x_i x_j (i ≤ j) of a row, and their sums, means and second moments are another; both in single
-precision, which takes half the time, and what it rounds off is below the floor.
+as if ν more rows of the average kind had been seen in every component (Friedman 1989), and κ of a
+standard normal, where rows are few for their columns. Rows have weights. The log densities of all
+components are one matrix product with the monomials 1, x_i and x_i x_j (i ≤ j) of a row, and their
+sums, means and second moments are another; both in single precision, which takes half the time, and
+what it rounds off is below the floor.
 
 | symbol | name        | shape     |
 |--------|-------------|-----------|
@@ -13,6 +14,7 @@ precision, which takes half the time, and what it rounds off is below the floor.
 | μ_k    | means       | (k, d)    |
 | Σ_k    | covariances | (k, d, d) |
 | ν      | shrinkage   | ()        |
+| κ      | pseudo_rows | ()        |
 """
 
 from __future__ import annotations
@@ -49,8 +51,13 @@ class MonomialTable:
     The monomials turn all quadratic forms into one matrix product. They are kept while they fit.
     """
 
-    def __init__(self, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"]) -> None:
-        self.rows, self.weights = rows, weights
+    def __init__(
+        self,
+        rows: Float[np.ndarray, "n d"],
+        weights: Float[np.ndarray, " n"],
+        pseudo_rows: float = 0.0,
+    ) -> None:
+        self.rows, self.weights, self.pseudo_rows = rows, weights, pseudo_rows
         self.shares = weights / weights.sum()
         # How many rows of equal weight would be as certain (Kish).
         self.count = float(1 / (self.shares**2).sum())
@@ -179,7 +186,8 @@ def _maximized(
     masses = table.count * shares
     within = np.einsum("k,kij->ij", shares, scatters) / shares.sum()
     weighted = masses[:, None, None] * scatters + shrinkage * within
-    covariances = weighted / (masses + shrinkage)[:, None, None]
+    weighted += table.pseudo_rows * np.eye(n_columns)
+    covariances = weighted / (masses + shrinkage + table.pseudo_rows)[:, None, None]
     floors = _FLOOR + _ROUNDING * (means**2).sum(axis=1)
     covariances += floors[:, None, None] * np.eye(n_columns)
     weights = (masses + 1) / (masses + 1).sum()

@@ -24,11 +24,13 @@ from jaxtyping import Bool, Float
 from kexpfam.data.marginals import MarginalKind, Marginals, fit_marginals
 from kexpfam.data.standardize import Standardizer
 
-__all__ = ["Coordinates", "fit_coordinates"]
+__all__ = ["FEW_ROWS_PER_COLUMN", "Coordinates", "fit_coordinates", "whitening"]
 
 # Directions in which the rows vary less than this, relative to the widest, are treated as noise of
 # that size: they would otherwise be blown up without limit.
 _THINNEST = 1e-6
+# With fewer, covariances are shrunk.
+FEW_ROWS_PER_COLUMN = 20
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,15 @@ class Coordinates:
         return curvature + (curve.first * turned + curve.second).sum(axis=1)
 
 
+def _shrunk(covariance: Float[np.ndarray, "d d"], count: float) -> Float[np.ndarray, "d d"]:
+    """Towards equal variances, by what suits Gaussian rows best (Chen, Wiesel & Hero 2009)."""
+    size = len(covariance)
+    square, trace = float((covariance**2).sum()), float(np.trace(covariance))
+    spread = (count + 1 - 2 / size) * (square - trace**2 / size)
+    share = 1.0 if spread <= 0 else min(1.0, ((1 - 2 / size) * square + trace**2) / spread)
+    return (1 - share) * covariance + share * trace / size * np.eye(size)
+
+
 def fit_coordinates(
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
@@ -92,12 +103,25 @@ def fit_coordinates(
 ) -> Coordinates:
     """Marginal maps, then the covariance's root."""
     marginals = fit_marginals(rows, weights, held, standardizer, kind)
+    return Coordinates(marginals, *whitening(marginals.forward(rows), weights, held))
+
+
+def whitening(
+    values: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], held: Bool[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
+    """The mean, and a root A of the covariance AAᵀ, shrunk where rows are few."""
+    few = len(values) < FEW_ROWS_PER_COLUMN * values.shape[1]
+    if few and not held.all():
+        # Rows that judge must not be whitened by themselves.
+        values, weights = values[~held], weights[~held]
     shares = weights / weights.sum()
-    values = marginals.forward(rows)
     shift = shares @ values
     centered = values - shift
-    variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
+    covariance = (centered * shares[:, None]).T @ centered
+    if few:
+        covariance = _shrunk(covariance, float(1 / (shares**2).sum()))
+    variances, axes = np.linalg.eigh(covariance)
     # Their signs are anybody's choice, and must not hang on rounding.
     axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
     variances = np.maximum(variances, _THINNEST**2 * variances.max())
-    return Coordinates(marginals, shift, axes * np.sqrt(variances))
+    return shift, axes * np.sqrt(variances)

@@ -132,7 +132,7 @@ class ConditionalDensity:
             self.functions,
             self.coefficients,
             self.bounds,
-            N_NODES,
+            N_FINE_NODES,
         )
 
     def log_density_table(

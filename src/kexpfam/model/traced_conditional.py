@@ -2,7 +2,7 @@
 
 The formulas of `kexpfam.model.conditional` once more, in JAX, so that they can be compiled, mapped
 over rows and differentiated in x and y by whoever brings this function into code of their own. The
-normalizer is the quadrature with the nodes that most rows need; it is not refined.
+normalizer is the quadrature with the finer nodes of the cdf, for all rows alike.
 """
 
 from __future__ import annotations

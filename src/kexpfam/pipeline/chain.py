@@ -27,15 +27,8 @@ from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.health import Health, nothing_compared
 from kexpfam.progress import Progress
 from kexpfam.threads import in_turn
-from kexpfam.tuning.chain import (
-    CategoryChoice,
-    NumberChoice,
-    choose_category,
-    choose_number,
-    fit_category,
-    fit_number,
-    number_problem,
-)
+from kexpfam.tuning.categories import CategoryChoice, choose_category, fit_category
+from kexpfam.tuning.chain import NumberChoice, choose_number, fit_number, number_problem
 from kexpfam.tuning.gate import Weighted, compare
 from kexpfam.tuning.table_base import (
     BaseChoice,

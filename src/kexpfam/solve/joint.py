@@ -43,9 +43,8 @@ from kexpfam.solve.conditional import TiltProblem, likeliest_path
 
 __all__ = ["JointProblem", "features_of", "joint_problem"]
 
-# Nodes per wave of the typical frequency; panels per column, at least; and numbers in the features
-# at all nodes, at most.
-_NODES_PER_WAVE, _FEWEST_PANELS, _MOST_NUMBERS = 15.0, 10, 8_000_000
+# Nodes per wave of the typical frequency; panels per column, at least; and nodes in all, at most.
+_NODES_PER_WAVE, _FEWEST_PANELS, _MOST_NODES = 15.0, 10, 25_600
 # Directions with less than this share of the largest variance are left out.
 _LEAST_VARIANCE = 1e-7
 _STEPS, _LAST_STEPS = 25, 200
@@ -114,7 +113,7 @@ def joint_problem(basis: Basis, base: BaseDensity) -> JointProblem:
     typical = np.sqrt((frequencies**2).mean(axis=0))
     low, high = box_of_mass(base)
     wanted = (high - low) * typical * _NODES_PER_WAVE / (2 * np.pi * NODES)
-    largest = (_MOST_NUMBERS / basis.n_features) ** (1 / len(low)) / NODES
+    largest = _MOST_NODES ** (1 / len(low)) / NODES
     counts = np.maximum(np.minimum(np.ceil(wanted), np.floor(largest)), _FEWEST_PANELS).astype(int)
     nodes, others = base_nodes(base, counts.tolist()), base_nodes(base, (counts + 1).tolist())
     at_nodes = features_of(basis, nodes.rows)

@@ -9,8 +9,7 @@ For a number, in this order:
    sample, over a path of penalties from strong to weak; held-out rows choose one, or none. Some
    rows and few functions are tried first.
 
-For a category, the softmax over its levels with functions of the columns before: the same convex
-problem, with levels as nodes.
+Categories are in `kexpfam.tuning.categories`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
 from kexpfam.features.inputs import InputFunctions, input_functions
 from kexpfam.features.residual import residual_functions
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm
+from kexpfam.model.chain_terms import Inputs, NumberTerm
 from kexpfam.model.residual_tilt import NODES, normal_masses
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 from kexpfam.tuning.gate import mean_and_error
@@ -37,12 +36,15 @@ from kexpfam.tuning.held_out import PENALTIES, likeliest_factor
 from kexpfam.tuning.table_base import TableRows
 
 __all__ = [
-    "CategoryChoice",
+    "FEWEST_ROWS",
+    "FUNCTIONS",
+    "MOST_ROWS",
+    "STEPS",
     "NumberChoice",
-    "choose_category",
+    "best_penalty",
     "choose_number",
-    "fit_category",
     "fit_number",
+    "functions_for",
     "number_problem",
 ]
 
@@ -52,11 +54,11 @@ _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 # many nats a row by it.
 _POINTS, _MORE_POINTS, _MORE_SHARE, _MORE_GAIN = 256, 1024, 0.5, 0.02
 # Functions of the inputs and rows, for a first look and for good; steps for each penalty.
-_FIRST_FUNCTIONS, _FUNCTIONS, _FIRST_ROWS, _MOST_ROWS = 40, 200, 2000, 10_000
-_STEPS = 25
+_FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
+STEPS = 25
 # Gains in nats a row that a bell or a tilt must show, and that make a path go on.
 _LEAST_GAIN, _PATIENCE, _GOING_ON = 0.003, 2, 1e-3
-_FEWEST_ROWS = 40
+FEWEST_ROWS = 40
 _EVERY_OTHER = slice(None, None, 2)
 
 
@@ -67,12 +69,6 @@ class NumberChoice(NamedTuple):
     n_points: int = _POINTS
     share: float = 0.0
     penalty: float = np.inf
-
-
-class CategoryChoice(NamedTuple):
-    """What was found to pay for a category."""
-
-    penalty: float
 
 
 class _Problem(NamedTuple):
@@ -131,21 +127,19 @@ def number_problem(
 
 def choose_number(problem: _Problem, held: Bool[np.ndarray, " j"]) -> NumberChoice:
     """A covariance, a share of the bell and a penalty, where they pay."""
-    if len(problem.weights) < _FEWEST_ROWS or not 0 < held.sum() < len(held):
+    if len(problem.weights) < FEWEST_ROWS or not 0 < held.sum() < len(held):
         return NumberChoice()
     varying = problem.inputs.shape[1] > 0
     covariance = _tuned(problem.where(problem.known)) if varying else None
     choice, stacked = NumberChoice(covariance), problem.line
     if covariance is not None:
         choice, stacked = _stacked(problem, choice)
-    for functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (_FUNCTIONS, _MOST_ROWS)):
+    for functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
         some = slice(0, rows)
         tilt = _tilt_problem(problem.where(some), stacked, covariance, functions)[1]
-        penalty = _best_penalty(tilt, held[some])
+        penalty = best_penalty(tilt, held[some])
         if not np.isfinite(penalty):
             return choice
-        if len(held) <= rows and functions == _FUNCTIONS:
-            break
     return choice._replace(penalty=penalty)
 
 
@@ -157,17 +151,17 @@ def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
         stacked = problem.line.stacked(bell, choice.share * problem.known)
         term = term._replace(location=location, factor=factor, share=choice.share)
     if np.isfinite(choice.penalty):
-        some = slice(0, _MOST_ROWS)
-        functions, tilt = _tilt_problem(problem.where(some), stacked, choice.covariance, _FUNCTIONS)
+        some = slice(0, MOST_ROWS)
+        functions, tilt = _tilt_problem(problem.where(some), stacked, choice.covariance, FUNCTIONS)
         path = [one for one in PENALTIES if one >= choice.penalty]
-        *_, coefficients = likeliest_path(tilt, path, _STEPS)
+        *_, coefficients = likeliest_path(tilt, path, STEPS)
         term = term._replace(functions=functions, coefficients=coefficients)
     return term
 
 
 def _tuned(problem: _Problem) -> Covariance | None:
     """Kernel and length-scales with the highest evidence, on some rows."""
-    if len(problem.weights) < _FEWEST_ROWS:
+    if len(problem.weights) < FEWEST_ROWS:
         return None
     relative = problem.weights.mean() / problem.weights
     targets = problem.targets
@@ -259,7 +253,7 @@ def _tilt_problem(
     """The convex problem of some rows, the first ones."""
     some = slice(0, len(problem.weights))
     line = OnLine(*(part[some] for part in stacked))
-    functions = _functions(problem.inputs, covariance, n_functions)
+    functions = functions_for(problem.inputs, covariance, n_functions)
     nodes = NODES[_EVERY_OTHER]
     return functions, TiltProblem(
         functions(problem.inputs),
@@ -270,9 +264,10 @@ def _tilt_problem(
     )
 
 
-def _functions(
+def functions_for(
     inputs: Float[np.ndarray, "n i"], covariance: Covariance | None, n_functions: int
 ) -> InputFunctions:
+    """Functions of inputs, with length-scales of their own where there is a covariance."""
     n_inputs = inputs.shape[1]
     kind: Kind = "rbf"
     length_scale = np.full(n_inputs, np.sqrt(max(n_inputs, 1)))
@@ -281,14 +276,14 @@ def _functions(
     return input_functions(kind, length_scale, inputs[: 2 * n_functions], n_functions)
 
 
-def _best_penalty(problem: TiltProblem, held: Bool[np.ndarray, " n"]) -> float:
+def best_penalty(problem: TiltProblem, held: Bool[np.ndarray, " n"]) -> float:
     """The penalty that held-out rows prefer; infinite where none is better than no tilt."""
     if not 0 < held.sum() < len(held):
         return np.inf
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, float] = 0.0, 0.0, np.inf
-    path = likeliest_path(problem.where(~held), PENALTIES, _STEPS)
+    path = likeliest_path(problem.where(~held), PENALTIES, STEPS)
     for penalty, coefficients in zip(PENALTIES, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
@@ -298,60 +293,3 @@ def _best_penalty(problem: TiltProblem, held: Bool[np.ndarray, " n"]) -> float:
         if before and max(last) < max(before) + _GOING_ON:
             break
     return best[2] if best[0] > max(best[1], _LEAST_GAIN) else np.inf
-
-
-def category_problem(
-    table: TableRows, place: int, members: Bool[np.ndarray, " n"], n_functions: int, n_rows: int
-) -> tuple[InputFunctions, TiltProblem, Int[np.ndarray, " j"]]:
-    """The softmax of a category's levels as a tilt of their shares."""
-    codes = table.parts.codes[:, place]
-    there = np.flatnonzero(members & ~np.isnan(codes))[:n_rows]
-    indicators = table.layout.indicators(table.parts)[there, : table.layout.offsets[place]]
-    functions = _functions(indicators, None, n_functions)
-    levels = np.eye(table.layout.level_counts[place])
-    shares = level_shares(table, place, members)
-    weights = table.weights[there]
-    problem = TiltProblem(
-        functions(indicators),
-        levels[codes[there].astype(int)],
-        levels,
-        np.log(shares)[None],
-        weights / weights.sum(),
-    )
-    return functions, problem, there
-
-
-def level_shares(
-    table: TableRows, place: int, members: Bool[np.ndarray, " n"]
-) -> Float[np.ndarray, " k"]:
-    """How frequent the levels are, with half a row more for each."""
-    codes = table.parts.codes[:, place]
-    there = members & ~np.isnan(codes)
-    count = table.layout.level_counts[place]
-    masses = np.bincount(codes[there].astype(int), table.weights[there], minlength=count)
-    masses = masses + 0.5 * table.weights.mean()
-    return masses / masses.sum()
-
-
-def choose_category(
-    table: TableRows, place: int, members: Bool[np.ndarray, " n"], held: Bool[np.ndarray, " n"]
-) -> CategoryChoice:
-    """A penalty, where functions of the columns before pay."""
-    n_there = int((members & ~np.isnan(table.parts.codes[:, place])).sum())
-    if table.layout.offsets[place] == 0 or n_there < _FEWEST_ROWS:
-        return CategoryChoice(np.inf)
-    _, problem, places = category_problem(table, place, members, _FUNCTIONS, _MOST_ROWS)
-    return CategoryChoice(_best_penalty(problem, held[places]))
-
-
-def fit_category(
-    table: TableRows, place: int, members: Bool[np.ndarray, " n"], choice: CategoryChoice
-) -> CategoryTerm:
-    """The term of a category with what was chosen."""
-    shares = np.log(level_shares(table, place, members))
-    if not np.isfinite(choice.penalty):
-        return CategoryTerm(shares, None, None)
-    functions, problem, _ = category_problem(table, place, members, _FUNCTIONS, _MOST_ROWS)
-    path = [one for one in PENALTIES if one >= choice.penalty]
-    *_, coefficients = likeliest_path(problem, path, _STEPS)
-    return CategoryTerm(shares, functions, coefficients)

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from kexpfam.model.health import Comparison, nothing_compared
 
 __all__ = [
-    "Judged",
+    "GatedDensity",
     "Weighted",
     "compare",
     "compare_further",
@@ -35,13 +35,13 @@ _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
 
 
 @runtime_checkable
-class Judged(Protocol):
+class GatedDensity(Protocol):
     """What the gate knows of a density."""
 
     @property
     def has_tilt(self) -> bool: ...
 
-    def untilted(self) -> Judged: ...
+    def untilted(self) -> GatedDensity: ...
 
     def log_density(self, rows: np.ndarray) -> np.ndarray: ...
 
@@ -60,7 +60,7 @@ class Weighted(NamedTuple):
 
 
 def compare(
-    density: Judged,
+    density: GatedDensity,
     held_out: Weighted,
     training: Weighted,
     n_draws: int,
@@ -105,7 +105,7 @@ def compare(
 
 
 def _enough_logs(
-    density: Judged, base_logs: Float[np.ndarray, " n"], held_out: Weighted
+    density: GatedDensity, base_logs: Float[np.ndarray, " n"], held_out: Weighted
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Log densities of as many rows as it takes to be sure of the gain's sign, and their errors."""
     logs = errors = np.zeros(0)
@@ -120,7 +120,9 @@ def _enough_logs(
     return logs, errors
 
 
-def compare_further(comparison: Comparison, density: Judged, held_out: Weighted) -> Comparison:
+def compare_further(
+    comparison: Comparison, density: GatedDensity, held_out: Weighted
+) -> Comparison:
     """The gain over all held-out rows so far, after more rows that the density has not seen."""
     logs, base_logs = (one.log_density(held_out.rows) for one in (density, density.untilted()))
     return judged_further(comparison, _differences(logs, base_logs), held_out.weights)

@@ -2,8 +2,8 @@
 
 A mixture is fitted to complete rows without ties: whole numbers are spread over their cells, values
 of coarsely written columns over theirs, and what is missing is drawn given what is there, from the
-mixture fitted before (a few rounds of Monte-Carlo expectation–maximization; the first draws come
-from the column alone). Scores of the indicators stand before the numbers, with noise added, so that
+distribution fitted before (rounds of Monte-Carlo expectation–maximization, of one Gaussian first,
+then of the mixture). Scores of the indicators stand before the numbers, with noise added, so that
 no component can shrink to a single category.
 
 Residuals under a mixture are out of sample: rows of every fold are looked at by a mixture fitted to
@@ -31,6 +31,7 @@ from kexpfam.base.averaged import (
 )
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
+from kexpfam.data.coordinates import whitening
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.marginals import MarginalKind, Marginals
 from kexpfam.data.sketch import uniform_numbers
@@ -53,8 +54,8 @@ __all__ = [
 # Directions of the indicators that the mixture sees, their least variance, how many times the
 # strength of chance they need, and the noise on them.
 _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
-# Rounds of drawing what is missing.
-_ROUNDS = 2
+# Rounds of drawing what is missing: by one Gaussian first, and by mixtures then.
+_GAUSSIAN_ROUNDS, _ROUNDS = 12, 3
 _SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16}
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
@@ -171,7 +172,9 @@ def choose_base(
         complete[members], table.weights[members], held, spread, marginals, seed
     )
     filled = np.concatenate([own, coordinates.marginals.forward(complete)], axis=1)
-    shift, root = _whitening(filled[members], shares)
+    if np.isnan(table.numbers).any():
+        filled = _gaussian_fill(table, filled, members)
+    shift, root = whitening(filled[members], table.weights[members], held)
     choice = BaseChoice(
         scores, coordinates.marginals, kind, search, shift, root, filled, None, seed
     )  # fmt: skip
@@ -233,17 +236,6 @@ def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
     return complete
 
 
-def _whitening(
-    filled: Float[np.ndarray, "n w"], shares: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
-    shift = shares @ filled
-    centered = filled - shift
-    variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
-    axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
-    variances = np.maximum(variances, _THINNEST**2 * variances.max())
-    return shift, axes * np.sqrt(variances)
-
-
 def _drawn(
     table: TableRows, filled: Float[np.ndarray, "n w"], mixture: OrderedMixture
 ) -> Float[np.ndarray, "n w"]:
@@ -253,6 +245,21 @@ def _drawn(
     rows[:, n_scores:][np.isnan(table.numbers)] = np.nan
     normal = [normal_numbers(table.uniform("normal", place)) for place in range(rows.shape[1])]
     return mixture.conditional_fill(rows, table.uniform("choice"), np.stack(normal, axis=1))
+
+
+def _gaussian_fill(
+    table: TableRows, filled: Float[np.ndarray, "n w"], members: Bool[np.ndarray, " n"]
+) -> Float[np.ndarray, "n w"]:
+    """What is missing, drawn from one Gaussian that is fitted to what was drawn, in turns."""
+    shares = table.weights[members] / table.weights[members].sum()
+    for _ in range(_GAUSSIAN_ROUNDS):
+        mean = shares @ filled[members]
+        centered = filled[members] - mean
+        covariance = (centered * shares[:, None]).T @ centered
+        covariance += 1e-6 * np.trace(covariance) / len(mean) * np.eye(len(mean))
+        gaussian = OrderedMixture(np.ones(1), mean[None], covariance[None])
+        filled = _drawn(table, filled, gaussian)
+    return filled
 
 
 def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None:

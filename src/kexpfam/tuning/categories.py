@@ -1,0 +1,92 @@
+"""The categories of a chain: shares of the levels, and how they depend on the columns before.
+
+A softmax over the levels with functions of the columns before is a tilt of the levels' shares: the
+convex problem of `kexpfam.solve.conditional` with levels as nodes and indicators as functions of
+them. Held-out rows choose the penalty, or none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from kexpfam.features.inputs import InputFunctions
+from kexpfam.model.chain_terms import CategoryTerm
+from kexpfam.solve.conditional import TiltProblem, likeliest_path
+from kexpfam.tuning.chain import (
+    FEWEST_ROWS,
+    FUNCTIONS,
+    MOST_ROWS,
+    STEPS,
+    best_penalty,
+    functions_for,
+)
+from kexpfam.tuning.held_out import PENALTIES
+from kexpfam.tuning.table_base import TableRows
+
+__all__ = ["CategoryChoice", "choose_category", "fit_category"]
+
+
+class CategoryChoice(NamedTuple):
+    """What was found to pay for a category."""
+
+    penalty: float
+
+
+def _category_problem(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], n_functions: int, n_rows: int
+) -> tuple[InputFunctions, TiltProblem, Int[np.ndarray, " j"]]:
+    """The softmax of a category's levels as a tilt of their shares."""
+    codes = table.parts.codes[:, place]
+    there = np.flatnonzero(members & ~np.isnan(codes))[:n_rows]
+    indicators = table.layout.indicators(table.parts)[there, : table.layout.offsets[place]]
+    functions = functions_for(indicators, None, n_functions)
+    levels = np.eye(table.layout.level_counts[place])
+    shares = _level_shares(table, place, members)
+    weights = table.weights[there]
+    problem = TiltProblem(
+        functions(indicators),
+        levels[codes[there].astype(int)],
+        levels,
+        np.log(shares)[None],
+        weights / weights.sum(),
+    )
+    return functions, problem, there
+
+
+def _level_shares(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"]
+) -> Float[np.ndarray, " k"]:
+    """How frequent the levels are, with half a row more for each."""
+    codes = table.parts.codes[:, place]
+    there = members & ~np.isnan(codes)
+    count = table.layout.level_counts[place]
+    masses = np.bincount(codes[there].astype(int), table.weights[there], minlength=count)
+    masses = masses + 0.5 * table.weights.mean()
+    return masses / masses.sum()
+
+
+def choose_category(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], held: Bool[np.ndarray, " n"]
+) -> CategoryChoice:
+    """A penalty, where functions of the columns before pay."""
+    n_there = int((members & ~np.isnan(table.parts.codes[:, place])).sum())
+    if table.layout.offsets[place] == 0 or n_there < FEWEST_ROWS:
+        return CategoryChoice(np.inf)
+    _, problem, places = _category_problem(table, place, members, FUNCTIONS, MOST_ROWS)
+    return CategoryChoice(best_penalty(problem, held[places]))
+
+
+def fit_category(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], choice: CategoryChoice
+) -> CategoryTerm:
+    """The term of a category with what was chosen."""
+    shares = np.log(_level_shares(table, place, members))
+    if not np.isfinite(choice.penalty):
+        return CategoryTerm(shares, None, None)
+    functions, problem, _ = _category_problem(table, place, members, FUNCTIONS, MOST_ROWS)
+    path = [one for one in PENALTIES if one >= choice.penalty]
+    *_, coefficients = likeliest_path(problem, path, STEPS)
+    return CategoryTerm(shares, functions, coefficients)

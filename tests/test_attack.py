@@ -1,0 +1,20 @@
+"""A slice of the attack: no answer that is neither right nor a refusal.
+
+`make attack` runs it for half an hour.
+"""
+
+from __future__ import annotations
+
+import pytest
+from attack.campaign import KINDS
+from attack.cases import REFUSED, RIGHT, outcome
+
+# Few where a case is a fit.
+CASES = {"fits": 4, "settings": 12, "command lines": 40, "forged model files": 80}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_hostile_cases_end_well(name, tmp_path):
+    kind = KINDS[name](tmp_path)
+    found = [outcome(kind, (1, number)) for number in range(CASES.get(name, 120))]
+    assert set(found) <= {RIGHT, REFUSED}
