@@ -218,11 +218,11 @@ def test_blackjax_samples_the_model(model, rows):
             state, _ = kernel.step(key, state)
             return state, state.position
 
-        return jax.lax.scan(step, kernel.init(start), jax.random.split(key, 150))[1]
+        return jax.lax.scan(step, kernel.init(start), jax.random.split(key, 350))[1]
 
     draws = jax.vmap(chain)(jax.random.split(jax.random.key(0), 16), jnp.asarray(rows[:16]))
     draws = np.asarray(draws)[:, 50:]
-    own = model.sample_chains(2000, random_state=0)
+    own = model.sample_chains(4000, random_state=0)
     # Four standard errors of means, by the numbers of independent draws that both are worth.
     errors = np.sqrt(1 / diagnose(draws)[1] + 1 / own.effective_sample_size)
     assert (errors < 0.06).all()
