@@ -118,7 +118,7 @@ class Marginals:
             first = first + outer.first * slopes
             values, log_slopes = outer.values, log_slopes + outer.log_slopes
         size = self.standardizer.scale
-        return Curve(values, log_slopes - numpy.log(size), first / size, second / size**2)
+        return Curve(values, log_slopes - numpy.log(size), first / size, second / size / size)
 
     def _gaussianized(self, units: Float[Any, "n d"]) -> Curve:
         numpy = namespace(units)
