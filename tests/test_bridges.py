@@ -33,10 +33,10 @@ from kexpfam import (
     RationalQuadratic,
     Tuning,
 )
+from kexpfam.arrays import normal_quantile
 from kexpfam.bridges import FourierFeatureMap, as_arviz, as_numpyro, jax_log_density
 from kexpfam.bridges import numpyro_distribution as numpyro_bridge
 from kexpfam.datasets import make_density
-from kexpfam.model.traced_flow import normal_quantile
 from kexpfam.sampling.chains import diagnose
 
 numpyro = pytest.importorskip("numpyro")

@@ -243,8 +243,9 @@ def test_the_jax_function_is_the_log_density(options, pairs):
     function = jax_log_density(model)
     with jax.enable_x64(True):
         values = jax.jit(jax.vmap(function))(X, y)
-        slopes = jax.vmap(jax.grad(function, argnums=1))(X, y)
-        assert np.isfinite(jax.grad(function)(model.density_.standardizer.center, y[0])).all()
+        slopes = jax.jit(jax.vmap(jax.grad(function, argnums=1)))(X, y)
+        center = model.density_.standardizer.center
+        assert np.isfinite(jax.jit(jax.grad(function))(center, y[0])).all()
     np.testing.assert_allclose(values, model.score_samples(X, y), atol=1e-6)
     np.testing.assert_allclose(slopes, model.gradient(X, y), rtol=1e-6, atol=1e-6)
 

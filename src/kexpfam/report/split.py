@@ -116,12 +116,13 @@ def open_table(data: Any, seed: int, progress: Progress) -> RowTable:
     """The rows of anything that `fit` takes, except of a cluster."""
     # Whose name complaints about the rows bear.
     columns = KernelDiffusion()
-    source = read_rows(columns, data, None, progress)
-    if not isinstance(source, LocalRows):
+    local = read_rows(columns, data, None, progress).local()
+    if local is None:
         raise ValueError(
             "A report reads its rows itself and cannot be given a Dask collection. Give it the "
             "files, or a part of the rows: data.sample(frac=0.01).compute()."
         )
+    source, _ = local
     sums = column_sums(source.chunks())
     scale = np.sqrt(sums.squares / max(sums.weight, 1.0)) * sums.magnitude
     # A column may well be constant in the few rows that judge a fitted model.
