@@ -203,7 +203,9 @@ def main() -> None:
     records = run(arguments, RESULTS / "tables.json")
     text = (
         "Mean test log-likelihood ± standard error (seconds to fit, milliseconds a row to "
-        "evaluate). Made by `python benchmarks/tables.py`; see there.\n\n"
+        "evaluate). Made by `python benchmarks/tables.py`; see there. KernelChain's seconds were "
+        "taken while other work ran on the same two cores, so that they are several times too "
+        "long beside the others', which are those of flows.json.\n\n"
         f"{markdown(records, list(REAL), list(METHODS))}\n\n"
         "Tables of mixed columns; what a log density is per, and so its size, differs from the "
         "tables above.\n\n"

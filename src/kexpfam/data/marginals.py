@@ -118,7 +118,10 @@ class Marginals:
             first = first + outer.first * slopes
             values, log_slopes = outer.values, log_slopes + outer.log_slopes
         size = self.standardizer.scale
-        return Curve(values, log_slopes - numpy.log(size), first / size, second / size**2)
+        # In units of 1e-200 a second derivative is no number any more.
+        with np.errstate(over="ignore"):
+            first, second = first / size, second / size / size
+        return Curve(values, log_slopes - numpy.log(size), first, second)
 
     def _gaussianized(self, units: Float[Any, "n d"]) -> Curve:
         numpy = namespace(units)

@@ -30,7 +30,7 @@ __all__ = ["KernelChain"]
 
 _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # Draws from which one is taken for what is missing.
-_IMPUTING_DRAWS = 64
+_IMPUTING_DRAWS = 32
 
 
 class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator):

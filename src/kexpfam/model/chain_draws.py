@@ -84,7 +84,7 @@ def _drawn_numbers(
         mapped[places, number] = found
         if layout.is_lattice[number]:
             low, high = layout.support
-            values = _unmapped(chain, mapped)[places, number]
+            values = _unmapped(chain, mapped[places])[:, number]
             values = np.clip(np.rint(values), low[number] + 0.5, high[number] - 0.5)
             numbers[places, number] = values
             mapped[places, number] = chain.mapped(numbers)[places, number]

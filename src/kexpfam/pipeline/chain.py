@@ -43,7 +43,7 @@ __all__ = ["ChainFit", "ChainSettings", "fit_chain"]
 
 _SKETCH, _N_FOLDS = 20_000, 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
-_FEWEST_ROWS, _FEWEST_TO_JUDGE = 2, 50
+_FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 # What stands for a missing value in a row's key.
 _HOLE = 12345.678
@@ -79,10 +79,11 @@ def fit_chain(
     layout = layout_of(table.kinds)
     rows = _distinct(layout, codes, weights, seed)
     _warn_of_planes(table, rows, int((weights > 0).sum()))
-    if len(rows.weights) < _FEWEST_ROWS:
+    fewest = _FEWEST_ROWS_OF_NUMBERS if layout.numerics else _FEWEST_ROWS
+    if len(rows.weights) < fewest:
         raise ValueError(
-            f"KernelChain needs at least {_FEWEST_ROWS} distinct rows; got {len(rows.weights)}. "
-            "Give more rows."
+            f"KernelChain needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
+            "more rows."
         )
     judged = len(rows.weights) >= _FEWEST_TO_JUDGE
     everything = np.ones(len(rows.weights), bool)
