@@ -171,7 +171,7 @@ def test_the_function_refuses_what_is_not_one_row(model, rows):
         jax_log_density(model)(rows[:3])
     with pytest.raises(NotFittedError):
         jax_log_density(quick())
-    with pytest.raises(TypeError, match="KernelDiffusion; got GaussianMixture"):
+    with pytest.raises(TypeError, match="ConditionalKernelExponentialFamily; got GaussianMixture"):
         jax_log_density(GaussianMixture().fit(rows))
 
 

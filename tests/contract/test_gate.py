@@ -56,7 +56,8 @@ def test_what_was_gained_stands_in_the_model_and_its_file(tmp_path):
     error = np.hypot(gained.std() / np.sqrt(len(fresh)), model.gain_error_)
     assert abs(model.gain_ - gained.mean()) < 4 * error
     model.save(tmp_path / "model.kexpfam")
-    assert kexpfam.load(tmp_path / "model.kexpfam").health_ == model.health_
+    # As text: figures that a quadrature does not have are NaN, which equals nothing.
+    assert repr(kexpfam.load(tmp_path / "model.kexpfam").health_) == repr(model.health_)
 
 
 def thin_rows(name, n_rows):

@@ -21,7 +21,7 @@ class TableConditional(NamedTuple):
     Every method answers for the rows that the columns were asked for at.
     """
 
-    fit: ChainFit
+    fitted: ChainFit
     codes: Float[np.ndarray, "n d"]
     places: list[int]
     completions: Completions
@@ -60,7 +60,7 @@ class TableConditional(NamedTuple):
         # What is missing elsewhere is integrated out in both.
         elsewhere = np.isnan(whole)
         elsewhere[:, self.places] = False
-        density = self.fit.density
+        density = self.fitted.density
         joint = np.empty(len(whole))
         complete = ~elsewhere.any(axis=1)
         joint[complete] = density.log_density(whole[complete])
@@ -86,7 +86,7 @@ class TableConditional(NamedTuple):
         ndarray of shape (n_samples, n_levels)
         """
         place = self._place(column)
-        if self.fit.table.kinds[place].is_category:
+        if self.fitted.table.kinds[place].is_category:
             raise ValueError(f"{shown(column)} is a category: ask for its probabilities instead.")
         wanted = np.array([checked_share("levels", level) for level in np.atleast_1d(levels)])
         values = self.completions.draws[:, :, place]
@@ -110,7 +110,7 @@ class TableConditional(NamedTuple):
             From values to ndarrays of shape (n_samples,); rare values together as "other".
         """
         place = self._place(column)
-        kind = self.fit.table.kinds[place]
+        kind = self.fitted.table.kinds[place]
         if not kind.levels:
             raise ValueError(f"{shown(column)} is a number: ask for its quantiles instead.")
         codes, shares = self.completions.draws[:, :, place], self.completions.shares
@@ -127,10 +127,10 @@ class TableConditional(NamedTuple):
         generator = seeded(random_state)
         drawn = self.codes.copy()
         drawn[:, self.places] = self.completions.chosen(generator)[:, self.places]
-        return self.fit.table.table(drawn, generator, self.index)
+        return self.fitted.table.table(drawn, generator, self.index)
 
     def _place(self, column: Any) -> int:
-        labels = self.fit.table.labels()
+        labels = self.fitted.table.labels()
         place = labels.index(str(column)) if str(column) in labels else -1
         if place not in self.places:
             asked = ", ".join(repr(labels[one]) for one in self.places)

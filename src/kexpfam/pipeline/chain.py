@@ -79,7 +79,7 @@ def fit_chain(
     layout = layout_of(table.kinds)
     rows = _distinct(layout, codes, weights, seed)
     _warn_of_planes(table, rows, int((weights > 0).sum()))
-    fewest = _FEWEST_ROWS_OF_NUMBERS if layout.numerics else _FEWEST_ROWS
+    fewest = min(_FEWEST_ROWS + len(layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
     if len(rows.weights) < fewest:
         raise ValueError(
             f"KernelChain needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "

@@ -51,7 +51,7 @@ def plot_conditional(
     feature: Any = 0,
     at: Any = None,
     masses: Sequence[float] = (0.5, 0.9, 0.99),
-    limits: tuple[float, float] | None = None,
+    limits: Any = None,
     max_rows: int = 1000,
     colorbar: Any = True,
     ax: Any = None,
@@ -262,7 +262,7 @@ def _target(model: Any) -> str:
 
 
 def _heights(
-    model: Any, rows: Float[np.ndarray, "n d"], y: Any, limits: tuple[float, float] | None
+    model: Any, rows: Float[np.ndarray, "n d"], y: Any, limits: Any
 ) -> Float[np.ndarray, " h"]:
     """Places of y: around the targets, else around the model's own quantiles."""
     if limits is None:
