@@ -274,7 +274,8 @@ def _heights(
         margin = _MARGIN * (high - low)
         bottom, top = model.bounds_
         limits = max(low - margin, bottom), min(high + margin, top)
-    return np.linspace(*limits, _HEIGHTS)
+    low, high = limits
+    return np.linspace(float(low), float(high), _HEIGHTS)
 
 
 def _densities(
