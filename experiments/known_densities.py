@@ -102,7 +102,7 @@ def draw_picture(n_rows: int) -> None:
 
     labels = ["truth", *SETTINGS, PEER]
     figure, axes = pyplot.subplots(
-        len(labels), len(DENSITIES), figsize=(16, 10.5), layout="constrained"
+        len(labels), len(DENSITIES), figsize=(15, 8.5), layout="constrained"
     )
     for column, name in enumerate(DENSITIES):
         rows = rows_of(name, n_rows, 0)
@@ -121,12 +121,12 @@ def draw_picture(n_rows: int) -> None:
                 values = np.exp(fitted(label, rows, 0).score_samples(points))
             panel = axes[line, column]
             panel.pcolormesh(*ends, values.reshape(161, 161), vmin=0, vmax=top, rasterized=True)
-            panel.set(xticks=[], yticks=[])
+            panel.set(xticks=[], yticks=[], aspect="equal")
             if line == 0:
                 panel.set_title(name.replace("_", " "))
             if column == 0:
                 panel.set_ylabel(label.replace(", ", ",\n"))
-    figure.savefig(PICTURE, dpi=90)
+    figure.savefig(PICTURE, dpi=80)
 
 
 def main() -> None:
