@@ -6,6 +6,7 @@ takes fewer functions than it does for users, unless told.
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import jax
@@ -41,21 +42,31 @@ from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
 
-# Instead of 1024 and 512: what is chosen, and how, is the same.
-FEW_FUNCTIONS = 128
+# Places of KernelDiffusion's own numbers of functions, for users and in tests: what is chosen, and
+# how, is the same.
+FUNCTIONS = {
+    "kexpfam.tuning.frequencies._SEARCH_COMPONENTS": (512, 128),
+    "kexpfam.tuning.frequencies.N_COMPONENTS": (1024, 128),
+    "kexpfam.estimators.kernel_diffusion.N_COMPONENTS": (1024, 128),
+}
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_functions():
-    """KernelDiffusion's own number of functions, wherever a test gives it none."""
+    """Fewer functions, wherever a test gives KernelDiffusion no number of them."""
     with pytest.MonkeyPatch.context() as patch:
-        for place in (
-            "kexpfam.tuning.frequencies._SEARCH_COMPONENTS",
-            "kexpfam.tuning.frequencies.N_COMPONENTS",
-            "kexpfam.estimators.kernel_diffusion.N_COMPONENTS",
-        ):
-            patch.setattr(place, FEW_FUNCTIONS)
+        for place, (users, few) in FUNCTIONS.items():
+            module, name = place.rsplit(".", 1)
+            assert getattr(importlib.import_module(module), name) == users
+            patch.setattr(place, few)
         yield
+
+
+@pytest.fixture
+def as_for_users(monkeypatch):
+    """As many functions as users get."""
+    for place, (users, _) in FUNCTIONS.items():
+        monkeypatch.setattr(place, users)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kexpfam import (
     KernelExponentialFamily,
     TuningWarning,
 )
-from kexpfam.datasets import make_thin_table
+from kexpfam.datasets import THIN_TABLES, make_thin_table
 from kexpfam.model.flow_density import flow_density
 from kexpfam.model.health import Comparison, Health, NormalizerEstimate, nothing_compared
 
@@ -98,14 +98,28 @@ def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
     assert not coefficients[-1].any()
 
 
-@pytest.mark.parametrize("name", ["ratio", "product"])
-def test_thin_tables_are_no_worse_than_their_base(name):
-    """With few rows, of which some are few beside the columns: the gate keeps what is noise out."""
-    rows, fresh = thin_rows(name, 300)
-    model = KernelDiffusion(n_components=128, marginals=None, random_state=0).fit(rows)
+@pytest.mark.usefixtures("as_for_users")
+def test_a_tilt_of_the_size_that_users_get_pays():
+    """Everything by default, and nothing smaller for the tests' sake."""
+    rows, fresh = thin_rows("powers", 800)
+    model = KernelDiffusion(random_state=0).fit(rows[:, [0, 2]])
+    gain, error = gains(model.density_, fresh[:100, [0, 2]])
+    assert model.density_.field.coefficients.shape[1] == 1024
+    assert gain > 4 * error
+    assert abs(gain - model.gain_) < 4 * np.hypot(model.gain_error_, error)
+
+
+@pytest.mark.filterwarnings("ignore::kexpfam.FlowWarning")
+@pytest.mark.parametrize(("n_rows", "gate"), [(300, True), (2000, False)])
+@pytest.mark.parametrize("name", sorted(THIN_TABLES))
+def test_thin_tables_are_no_worse_than_their_base(name, n_rows, gate):
+    """With many rows even ungated: the field between levels is right by construction."""
+    rows, fresh = thin_rows(name, n_rows)
+    options = {"n_components": 64, "n_levels": 4, "marginals": None, "random_state": 0}
+    model = KernelDiffusion(gate=gate, **options).fit(rows)
     gain, error = gains(model.density_, fresh)
-    # The gate itself knows the gain only up to an error.
-    assert gain >= -2 * np.hypot(model.gain_error_, error)
+    assert gate or model.has_tilt_
+    assert gain >= -2 * error
 
 
 def test_new_rows_judge_before_they_are_taken_up():
