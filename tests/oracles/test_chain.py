@@ -66,8 +66,8 @@ def make_chain(*kinds, seed=0, tilted=True):
             covariance = Covariance("matern", np.full(n_inputs, 1.5), 0.8, 0.3, 0.2)
             points = generator.standard_normal((8, n_inputs))
             root = 0.05 * generator.standard_normal((8, 3))
-            location = Location(covariance, points, 0.2 * generator.standard_normal(8), root)
-            term = term._replace(location=location, factor=0.9, share=0.4)
+            location = Location(covariance, points, 0.2 * generator.standard_normal(8), root, 0.2)
+            term = term._replace(location=location, factor=0.9, share=0.4, plain=number % 4 == 1)
         numbers.append(term)
     marginals = mixture = None
     if n_numbers:

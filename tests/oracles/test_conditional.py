@@ -20,6 +20,7 @@ from kexpfam.model.slices import N_FINE_NODES, N_NODES, node_masses, normalized_
 from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.conditional import conditional_sums
 from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
+from kexpfam.tuning.held_out import likeliest_factor
 
 COVARIANCES = [
     Covariance("rbf", np.array([0.8, 1.5]), 1.3, 0.2, 0.05),
@@ -408,3 +409,23 @@ def test_counts_are_known_to_a_twentieth_of_a_nat(generator):
         model.gradient(new, drawn)
     assert model.score_samples(new[:1], np.array([0.5]))[0] == -np.inf
     assert set(np.unique(model.sample(new[:50], 3, random_state=0))) <= set(range(60))
+
+
+def test_points_that_miss_something_widen_the_scale(generator):
+    """A smooth function without noise: its errors are the points' own, and fresh rows show them."""
+    rows, fresh = generator.uniform(-2, 2, (2, 800, 2))
+    targets, others = (np.sin(4 * x[:, 0]) * np.cos(4 * x[:, 1]) for x in (rows, fresh))
+    covariance = Covariance("rbf", np.full(2, 0.4), 1.0, 0.1, 1e-7)
+    noises = np.full(len(rows), covariance.noise)
+    location, left_out = fit_points(covariance, rows[:40], rows, targets, noises)
+    assert location.noise > 100 * covariance.noise
+    mean, variance = location.predict(fresh)
+    logs = []
+    for noise in (location.noise, covariance.noise):
+        # The factor that left-out rows prefer, as everywhere.
+        factor = likeliest_factor(
+            (targets - left_out.mean) / np.sqrt(left_out.variance + noise), np.ones(len(rows))
+        )
+        scale = factor * np.sqrt(variance + noise)
+        logs.append(np.mean(bell_log_density((others - mean) / scale) - np.log(scale)))
+    assert logs[0] > logs[1] + 0.1

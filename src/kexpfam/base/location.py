@@ -23,12 +23,17 @@ closed form in both cases (Rasmussen and Williams 2006, section 5.4.2):
 where h_i = k(x_i, P)(k(P, P) + B)⁻¹k(P, x_i)/noise_i, and k_ii − |ψ_i|² is the variance that the
 points cannot see.
 
+The scale of a residual is √(v + κ) times a factor. κ is the noise of the rows; with points it may
+be more, where left-out residuals are likelier then: points leave errors that are neither noise nor
+the variance that they cannot see, above all where a smooth function has hardly any noise.
+
 | symbol  | name         | shape                                             |
 |---------|--------------|---------------------------------------------------|
 | P       | points       | (p, d)                                            |
 | α       | coefficients | (p,)                                              |
 | R       | root         | (p, r)                                            |
 | noise_i | noises       | (n,), of every row                                |
+| κ       | noise        | ()                                                |
 | B σ² u  | products     | (p, p), its upper half                            |
 | c σ² u  | pulls        | (p,)                                              |
 |         | whitening    | (p, p): Wᵀk(P, P)W = I, WᵀBW = diag(told)         |
@@ -43,7 +48,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
 from scipy.linalg.blas import dsyrk
+from scipy.optimize import minimize
 
+from kexpfam.base.bell import bell_gradient, bell_log_density
 from kexpfam.base.covariance import Covariance
 from kexpfam.exceptions import SingularSystemError
 
@@ -69,6 +76,10 @@ _LEAST_TOLD = 0.1
 _NEGATIVE = -1e-11
 # Rows at a time: few enough that a block of kernel values stays in the processor's cache.
 _BLOCK = 256
+# Rows that the noise in scales is chosen on, and standard errors that more of it must gain.
+_CALIBRATED_ROWS, _BEYOND_DOUBT = 2000, 2.0
+# Steps by which more noise is tried, as logarithms.
+_STEPS = np.log(2.0) * np.arange(1, 6)
 
 
 class LeftOut(NamedTuple):
@@ -79,12 +90,18 @@ class LeftOut(NamedTuple):
 
 
 class Location(NamedTuple):
-    """μ and v, without the noise."""
+    """μ and v, and the noise κ that the scale of residuals has beside v."""
 
     covariance: Covariance
     points: Float[np.ndarray, "p d"]
     coefficients: Float[np.ndarray, " p"]
     root: Float[np.ndarray, "p r"]
+    noise: float
+
+    @property
+    def noise_ratio(self) -> float:
+        """κ in units of the rows' noise."""
+        return self.noise / self.covariance.noise
 
     def predict(
         self, rows: Float[np.ndarray, "n d"]
@@ -112,7 +129,7 @@ def fit_exact(
     coefficients = root @ (targets @ root)
     precision = (root**2).sum(axis=1)
     left_out = LeftOut(targets - coefficients / precision, np.maximum(1 / precision - noises, 0.0))
-    return Location(covariance, rows, coefficients, root), left_out
+    return Location(covariance, rows, coefficients, root, covariance.noise), left_out
 
 
 def fewer_directions(location: Location, noises: Float[np.ndarray, " p"]) -> Location:
@@ -188,6 +205,28 @@ class PointsLocation(NamedTuple):
             variance[part] = noises[part] * leverage / (1 - leverage) + unseen
         return LeftOut(mean, variance)
 
+    def with_noise_ratio(self, ratio: float) -> PointsLocation:
+        """With so many times the noise of the rows in the scale."""
+        noise = ratio * self.location.covariance.noise
+        return self._replace(location=self.location._replace(noise=noise))
+
+    def calibrated(
+        self,
+        rows: Float[np.ndarray, "n d"],
+        targets: Float[np.ndarray, " n"],
+        noises: Float[np.ndarray, " n"],
+    ) -> PointsLocation:
+        """With the noise that the last rows of the sums prefer, each left out.
+
+        The points, which are the first, have no variance that the points cannot see.
+        """
+        some = slice(-_CALIBRATED_ROWS, None)
+        left_out = self.left_out(rows[some], targets[some], noises[some])
+        noise = _likeliest_noise(
+            targets[some] - left_out.mean, left_out.variance, 1 / noises[some], self.location.noise
+        )
+        return self._replace(location=self.location._replace(noise=noise))
+
 
 def solve_points(
     covariance: Covariance, points: Float[np.ndarray, "p d"], sums: LocationSums, unit: float
@@ -208,7 +247,60 @@ def solve_points(
     shares = told / (1 + told)
     kept = shares > _LEAST_TOLD
     root = np.ascontiguousarray(whitening[:, kept] * np.sqrt(shares[kept]))
-    return PointsLocation(Location(covariance, points, coefficients, root), whitening, told)
+    location = Location(covariance, points, coefficients, root, covariance.noise)
+    return PointsLocation(location, whitening, told)
+
+
+def _likeliest_noise(
+    residuals: Float[np.ndarray, " n"],
+    variances: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, " n"],
+    least: float,
+) -> float:
+    """κ of scales √(v + κ), each with the factor that suits it.
+
+    The least, unless more is better beyond doubt: where v hardly varies, the rows say nothing of κ.
+    And then the largest that is not worse beyond doubt: what a scale leaves to a tilt can be
+    learned, and what it says wrongly cannot be taken back.
+    """
+    weights = weights / weights.sum()
+
+    def logs(at: Float[np.ndarray, " 2"]) -> Float[np.ndarray, " n"]:
+        scales = np.exp(at[0]) * np.sqrt(variances + np.exp(at[1]))
+        return bell_log_density(residuals / scales) - np.log(scales)
+
+    def loss(at: Float[np.ndarray, " 2"]) -> tuple[float, Float[np.ndarray, " 2"]]:
+        noise = np.exp(at[1])
+        scales = np.exp(at[0]) * np.sqrt(variances + noise)
+        places = residuals / scales
+        pulls = weights * (1 + places * bell_gradient(places)[0])
+        value = float(weights @ (np.log(scales) - bell_log_density(places)))
+        return value, np.array([pulls.sum(), pulls @ (noise / (variances + noise)) / 2])
+
+    def likeliest(low: float, high: float) -> Float[np.ndarray, " 2"]:
+        options = {"ftol": 1e-13, "gtol": 1e-10}
+        start, limits = np.clip(middle, low, high), [(-9.0, 9.0), (low, high)]
+        return minimize(
+            loss, (0.0, start), jac=True, method="L-BFGS-B", bounds=limits, options=options
+        ).x
+
+    def beyond_doubt(one: Float[np.ndarray, " 2"], other: Float[np.ndarray, " 2"]) -> bool:
+        gains = logs(one) - logs(other)
+        gain = float(weights @ gains)
+        return gain > _BEYOND_DOUBT * float(np.sqrt(weights**2 @ (gains - gain) ** 2))
+
+    lowest = np.log(least)
+    middle = np.log(max(float(weights @ residuals**2), least))
+    best = likeliest(lowest, middle + 5.0)
+    if not beyond_doubt(best, likeliest(lowest, lowest)):
+        return least
+    found = best
+    for step in _STEPS:
+        wider = likeliest(best[1] + step, best[1] + step)
+        if beyond_doubt(best, wider):
+            break
+        found = wider
+    return float(np.exp(found[1]))
 
 
 def _from_upper_half(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
@@ -233,13 +325,16 @@ def fit_points(
     rows: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, " n"],
     noises: Float[np.ndarray, " n"],
-    n_left_out: int | None = None,
+    noise_ratio: float | None = None,
 ) -> tuple[Location, LeftOut]:
-    """With fewer points than rows; some of the rows are left out in turn."""
+    """With fewer points than rows; κ is chosen, unless its ratio to the noise is given."""
     sums = add_to_location(None, covariance, points, rows, targets, covariance.noise / noises)
     found = solve_points(covariance, points, sums, 1.0)
-    some = slice(0, n_left_out)
-    return found.location, found.left_out(rows[some], targets[some], noises[some])
+    if noise_ratio is None:
+        found = found.calibrated(rows, targets, noises)
+    else:
+        found = found.with_noise_ratio(noise_ratio)
+    return found.location, found.left_out(rows, targets, noises)
 
 
 def _parts(n_rows: int) -> Iterator[slice]:

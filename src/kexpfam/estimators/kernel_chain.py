@@ -90,7 +90,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
     given what is missing. Values outside of the bounds and categories that were never seen have
     none (minus infinity); rare categories are pooled, and a pool has one probability.
 
-    At most 20 000 distinct rows are fitted to. A file written by `save` holds points of kernels,
+    At most 50 000 distinct rows are fitted to. A file written by `save` holds points of kernels,
     which are training rows after their monotone maps.
 
     Examples

@@ -16,6 +16,7 @@ the middle of its column.
 | symbol | name       | meaning                                      |
 |--------|------------|----------------------------------------------|
 | t      | mapped     | (n, m), numbers after their monotone maps    |
+|        | plain      | (n, m), numbers, only standardized           |
 | ψ      | functions  | of indicators and of numbers before          |
 | A      | coefficients | (m, k)                                     |
 | w      | share      |                                              |
@@ -148,7 +149,7 @@ class ChainDensity(Chain):
         term = self.number_terms[number]
         if term.functions is None:
             return logs, errors
-        slopes = term.slopes(inputs.before(number)) * inputs.familiar[:, [number]]
+        slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
         if self.layout.is_lattice[number]:
             return logs + cell_log_ratio(slopes, *line.ends(), line.residuals()), errors
         ratio, errors = log_ratio(slopes, line.residuals())

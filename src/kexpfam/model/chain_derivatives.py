@@ -7,8 +7,9 @@ column's map,
 
     ∂_j log p = t′_j ∂L/∂t_j + ℓ′_j        ∂²_j log p = t′_j² ∂²L/∂t_j² + ℓ′_j t′_j ∂L/∂t_j + ℓ″_j.
 
-What is not there has no derivative. Squared distances s to a kernel's points have the derivatives
-2(x_i − p_i)/ℓ_i² and 2/ℓ_i², and Matérn's profile of them
+What is not there has no derivative. Numbers before that enter as they are, standardized by their
+deviation σ, have the derivatives 1/(σt′) and −ℓ′/(σt′²) in t. Squared distances s to a kernel's
+points have the derivatives 2(x_i − p_i)/ℓ_i² and 2/ℓ_i² in its inputs, and Matérn's profile of them
 
     g(s) = (1 + a + a²/3) e⁻ᵃ      g′ = −⅚ (1 + a) e⁻ᵃ      g″ = (25/12) e⁻ᵃ,      a = √(5s).
 """
@@ -47,9 +48,11 @@ def chain_derivatives(
     smooth = np.flatnonzero(~layout.is_lattice)
     if chain.marginals is None or chain.mixture is None or not len(smooth):
         return first, second
-    slopes = _mapped_derivatives(chain, chain.inputs(parts), len(smooth))
     numbers = np.where(np.isnan(parts.numbers), chain.marginals.standardizer.center, parts.numbers)
     curve = chain.marginals.curve(numbers)
+    widths = np.exp(-curve.log_slopes) / chain.marginals.standardizer.scale
+    turns = np.stack([widths, -curve.first * np.exp(-curve.log_slopes) * widths])
+    slopes = _mapped_derivatives(chain, chain.inputs(parts), turns, len(smooth))
     steep, bend, turn = (
         part[:, smooth] for part in (np.exp(curve.log_slopes), curve.first, curve.second)
     )
@@ -63,7 +66,7 @@ def chain_derivatives(
 
 
 def _mapped_derivatives(
-    chain: Chain, inputs: Inputs, n_smooth: int
+    chain: Chain, inputs: Inputs, turns: Float[np.ndarray, "two n m"], n_smooth: int
 ) -> Float[np.ndarray, "two n s"]:
     """First and second derivatives in the mapped numbers, those with densities being the last."""
     assert chain.mixture is not None
@@ -76,19 +79,31 @@ def _mapped_derivatives(
         for start in range(0, len(members), size):
             some = members[start : start + size]
             own = Inputs(*(part[some] for part in inputs))
-            block = _Block(chain, factors, np.where(there, mapped[some], 0.0), own, there, n_smooth)
+            block = _Block(
+                chain,
+                factors,
+                np.where(there, mapped[some], 0.0),
+                own,
+                turns[:, some],
+                there,
+                n_smooth,
+            )
             logs = block.log_density().whole(n_smooth)
             found[:, some] = np.stack([logs.first.T, logs.second.T])
     return found
 
 
 class _Block(NamedTuple):
-    """Some rows that have the same columns; directions are the last ones."""
+    """Some rows that have the same columns; directions are the last ones.
+
+    `turns` are the first and second derivatives of plain numbers in mapped ones.
+    """
 
     chain: Chain
     factors: Factors
     rows: Float[np.ndarray, "n w"]
     inputs: Inputs
+    turns: Float[np.ndarray, "two n m"]
     there: Bool[np.ndarray, " w"]
     n_smooth: int
 
@@ -158,34 +173,40 @@ class _Block(NamedTuple):
         n_numbers = len(self.chain.layout.numerics)
         return (np.arange(self.n_smooth) == number - (n_numbers - self.n_smooth)).astype(float)
 
-    def _input(self, number: int) -> tuple[Jet, Float[np.ndarray, "s i"]]:
-        """The columns before a number, and which of them is moved along each direction."""
-        rows = self.inputs.before(number)
+    def _input(self, number: int) -> Jet:
+        """The columns before a number, each of which is moved along its direction."""
+        plain = self.chain.number_terms[number].plain
+        rows = self.inputs.before(number, plain)
         moves = np.zeros((self.n_smooth, rows.shape[1]))
         n_numbers = len(self.chain.layout.numerics)
         first = rows.shape[1] - number + (n_numbers - self.n_smooth)
         moves[np.arange(rows.shape[1] - first), np.arange(first, rows.shape[1])] = 1.0
         # What is not there stands still.
         moves[:, rows.shape[1] - number :] *= self.there[len(self.there) - n_numbers :][:number]
-        return Jet(rows, moves[:, None], np.zeros((1, 1, 1))), moves
+        if not plain:
+            return Jet(rows, moves[:, None], np.zeros((1, 1, 1)))
+        first, second = np.ones((2, *rows.shape))
+        first[:, rows.shape[1] - number :] = self.turns[0, :, :number]
+        second[:, rows.shape[1] - number :] = self.turns[1, :, :number]
+        return Jet(rows, moves[:, None] * first, moves[:, None] * second)
 
     def _bell(self, number: int, location: Location, factor: float) -> tuple[Jet, Jet]:
         """Center and scale of a bell."""
-        inputs, moves = self._input(number)
+        inputs = self._input(number)
         covariance = location.covariance
-        squares = _squares(inputs, moves, location.points, covariance.length_scale)
+        squares = _squares(inputs, location.points, covariance.length_scale)
         plane = covariance.plane / inputs.value.shape[1]
         sections = _profile(covariance.kind, squares) * covariance.smooth
         sections = sections + (inputs @ (plane * location.points.T)) + 1.0
         prior = inputs.square().sum(axis=-1) * plane + (covariance.smooth + 1.0)
         told = (sections @ location.root).square().sum(axis=-1)
         variance = where((prior - told).value > 0, prior - told, (prior - told) * 0.0)
-        return sections @ location.coefficients, sqrt(variance + covariance.noise) * factor
+        return sections @ location.coefficients, sqrt(variance + location.noise) * factor
 
     def _functions(self, number: int, functions: InputFunctions) -> Jet:
         """ψ."""
-        inputs, moves = self._input(number)
-        squares = _squares(inputs, moves, functions.points, functions.length_scale)
+        inputs = self._input(number)
+        squares = _squares(inputs, functions.points, functions.length_scale)
         sections = _profile(functions.kind, squares)
         for wider in WIDER[1:]:
             sections = sections + _profile(functions.kind, squares * wider**-2)
@@ -200,7 +221,7 @@ class _Block(NamedTuple):
         held = Jet(
             np.clip(inputs.value, functions.low, functions.high),
             inputs.first * inside,
-            inputs.second,
+            inputs.second * inside,
         )
         pieces = [
             near[..., None].whole(self.n_smooth),
@@ -217,15 +238,20 @@ class _Block(NamedTuple):
 
 def _squares(
     inputs: Jet,
-    moves: Float[np.ndarray, "s i"],
     points: Float[np.ndarray, "p i"],
     length_scale: Float[np.ndarray, " i"],
 ) -> Jet:
     """Squared distances to points."""
     away = (inputs.value[:, None] - points) / length_scale
-    first = np.einsum("npi,si->snp", 2 * away / length_scale, moves)
-    second = (moves @ (2 / length_scale**2))[:, None, None]
-    return Jet((away**2).sum(axis=2), first, second)
+    slopes = 2 * away / length_scale
+
+    def along(moves: Float[np.ndarray, "s n i"]) -> Float[np.ndarray, "s n p"]:
+        return (slopes @ moves.transpose(1, 2, 0)).transpose(2, 0, 1)
+
+    second = (inputs.first**2 @ (2 / length_scale**2))[:, :, None]
+    if inputs.second.any():
+        second = second + along(inputs.second)
+    return Jet((away**2).sum(axis=2), along(inputs.first), second)
 
 
 def _profile(kind: str, squares: Jet) -> Jet:

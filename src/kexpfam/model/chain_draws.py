@@ -66,14 +66,15 @@ def _drawn_numbers(
         return numbers
     is_atom = chain.atoms(parts)
     inputs = chain.inputs(parts)
-    mapped = inputs.mapped.copy()
+    mapped, plain = inputs.mapped.copy(), inputs.plain.copy()
+    plain_matters = any(term.plain for term in chain.number_terms)
     for number in np.flatnonzero(wanted).tolist():
         open_ = np.isnan(numbers[:, number]) & ~is_atom[:, number]
         uniform = generator.random(len(numbers))
         if not open_.any():
             continue
         places = np.flatnonzero(open_)
-        own = Inputs(*(part[places] for part in inputs._replace(mapped=mapped)))
+        own = Inputs(*(part[places] for part in inputs._replace(mapped=mapped, plain=plain)))
         # What comes later does not matter: as if it were there, the same factors serve all numbers.
         standing = own.mapped.copy()
         standing[:, number:] = 0.0
@@ -88,6 +89,8 @@ def _drawn_numbers(
             values = np.clip(np.rint(values), low[number] + 0.5, high[number] - 0.5)
             numbers[places, number] = values
             mapped[places, number] = chain.mapped(numbers)[places, number]
+        if plain_matters:
+            plain[places, number] = chain.plain(_unmapped(chain, mapped[places]))[:, number]
     low, high = layout.support
     values = np.clip(_unmapped(chain, mapped), low, high)
     keep = ~np.isnan(numbers) | np.isnan(mapped)
@@ -111,13 +114,13 @@ def _drawn_values(
     term = chain.number_terms[number]
     levels = uniform
     if term.functions is not None:
-        slopes = term.slopes(inputs.before(number)) * inputs.familiar[:, [number]]
+        slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
         levels = tilted_levels(slopes, uniform)
     deviations = np.broadcast_to(walked.deviations[place], walked.residuals[:, place].shape)
     log_weights, centers = walked.log_weights[:, place], -deviations * walked.residuals[:, place]
     if term.location is not None:
         share = (term.share * inputs.known[:, number])[:, None]
-        own = term.bell(inputs.before(number))
+        own = term.bell(inputs.before(number, term.plain))
         with np.errstate(divide="ignore"):
             logs = np.log1p(-share) + log_weights, np.log(share) + own[0]
         log_weights = np.concatenate(logs, axis=1)

@@ -61,6 +61,10 @@ class Chain:
         filled = np.where(gone, self.marginals.standardizer.center, numbers)
         return np.where(gone, np.nan, self.marginals.forward(filled))
 
+    def plain(self, numbers: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+        """Numbers, only standardized."""
+        return numbers if self.marginals is None else self.marginals.standardizer.forward(numbers)
+
     def inputs(self, parts: Parts) -> Inputs:
         """What the terms of rows depend on."""
         indicators, mapped = self.layout.indicators(parts), self.mapped(parts.numbers)
@@ -74,7 +78,7 @@ class Chain:
             ~((one[:, columns] @ before) | one[:, others].any(axis=1, keepdims=True))
             for one in (gone, strange)
         )
-        return Inputs(indicators, mapped, known, familiar)
+        return Inputs(indicators, mapped, self.plain(parts.numbers), known, familiar)
 
     def atoms(self, parts: Parts) -> Bool[np.ndarray, "n m"]:
         """Which numbers are not there because an atom is."""
@@ -129,7 +133,7 @@ class Chain:
             line = OnLine(density, nothing, half, half)
             if term.location is None:
                 return line
-            mean, scale = term.mean_and_scale(inputs.before(number))
+            mean, scale = term.mean_and_scale(inputs.before(number, term.plain))
             own = bell_log_density((edges[0] - mean) / scale) - np.log(scale)
             bell = OnLine(own, nothing, half, half)
             return line.stacked(bell, term.share * inputs.known[:, number])
@@ -145,7 +149,7 @@ class Chain:
         line = on_line(walked.log_weights[:, place], centers, deviations, *where, density)
         if term.location is None:
             return line
-        bell = on_line(*term.bell(inputs.before(number)), *where)
+        bell = on_line(*term.bell(inputs.before(number, term.plain)), *where)
         return line.stacked(bell, term.share * inputs.known[:, number])
 
     def needs_masses(self, number: int) -> bool:

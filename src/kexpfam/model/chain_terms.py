@@ -44,13 +44,18 @@ class CategoryTerm(NamedTuple):
 
 
 class NumberTerm(NamedTuple):
-    """What a column has beside the mixture: a bell around a location, and a tilt."""
+    """What a column has beside the mixture: a bell around a location, and a tilt.
+
+    Both are functions of the numbers before after their monotone maps, or of the `plain` ones,
+    which are only standardized: a function that is smooth in a column need not be in its map.
+    """
 
     location: Location | None = None
     factor: float = 1.0
     share: float = 0.0
     functions: InputFunctions | None = None
     coefficients: Float[np.ndarray, "m k"] | None = None
+    plain: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +68,7 @@ class NumberTerm(NamedTuple):
         """Where the bell stands, and how wide it is."""
         assert self.location is not None
         mean, variance = self.location.predict(inputs)
-        return mean, self.factor * np.sqrt(variance + self.location.covariance.noise)
+        return mean, self.factor * np.sqrt(variance + self.location.noise)
 
     def bell(
         self, inputs: Float[np.ndarray, "n i"]
@@ -90,12 +95,13 @@ class Inputs(NamedTuple):
 
     indicators: Float[np.ndarray, "n u"]
     mapped: Float[np.ndarray, "n m"]
+    plain: Float[np.ndarray, "n m"]
     known: Bool[np.ndarray, "n m"]
     familiar: Bool[np.ndarray, "n m"]
 
-    def before(self, number: int) -> Float[np.ndarray, "n i"]:
+    def before(self, number: int, plain: bool) -> Float[np.ndarray, "n i"]:
         """Indicators, and the numbers before one; zero where they are not there."""
-        earlier = self.mapped[:, :number]
+        earlier = (self.plain if plain else self.mapped)[:, :number]
         return np.concatenate(
             [self.indicators, np.where(np.isnan(earlier), 0.0, earlier)], axis=1
         )  # fmt: skip

@@ -75,7 +75,7 @@ class ConditionalDensity:
         """μ and s, in the coordinate of t."""
         mean, variance = self.location.predict(self.standardizer.forward(rows))
         factor = self.factor * (self.stretch if self.has_tilt else 1.0)
-        return mean, factor * np.sqrt(variance + self.location.covariance.noise)
+        return mean, factor * np.sqrt(variance + self.location.noise)
 
     def slices(
         self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
@@ -125,7 +125,7 @@ class ConditionalDensity:
         location = self.location
         return conditional_function(
             (self.standardizer.center, self.standardizer.scale),
-            location.covariance,
+            location.covariance._replace(noise=location.noise),
             (location.points, location.coefficients, location.root),
             self.factor * (self.stretch if self.has_tilt else 1.0),
             self.response,

@@ -157,16 +157,17 @@ class TiltSummation(Summation):
 
     def content(self) -> list[Any]:
         location = self.reference.location
-        parts = [*location.covariance, location.points, location.coefficients, self.reference.told]
+        parts = [*location.covariance, *location[1:], self.reference.told]
         return [*parts, *self.response, self.factor, *self.functions, *self.bounds, "tilt"]
 
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n e"], weights: Float[np.ndarray, " n"], size: int
     ) -> ConditionalSums:
         inputs, targets = rows[:, :-1], self.response.forward(rows[:, -1])
-        noise = self.reference.location.covariance.noise
-        left_out = self.reference.left_out(inputs, targets, np.full(len(inputs), noise))
-        scale = self.factor * np.sqrt(left_out.variance + noise)
+        location = self.reference.location
+        noises = np.full(len(inputs), location.covariance.noise)
+        left_out = self.reference.left_out(inputs, targets, noises)
+        scale = self.factor * np.sqrt(left_out.variance + location.noise)
         ends = self.response.residual_bounds(self.bounds, left_out.mean, scale)
         found = conditional_sums(
             self.functions(inputs),

@@ -41,7 +41,7 @@ from kexpfam.tuning.table_base import (
 
 __all__ = ["ChainFit", "ChainSettings", "fit_chain"]
 
-_SKETCH, _N_FOLDS = 20_000, 5
+_SKETCH, _N_FOLDS = 50_000, 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256

@@ -146,20 +146,22 @@ def fit_conditional(
     covariance = covariance.with_noise(least_noise)
     reference, sums = None, None
     if len(rows.y) <= EXACT_ROWS and settings.solution == "likelihood":
-        residuals = left_out_residuals(rows, covariance, response)
+        residuals = left_out_residuals(rows, covariance, response, 1.0)
         location = fewer_directions(residuals.location, covariance.noise * rows.relative)
         residuals = residuals._replace(location=location)
     else:
         summation = LocationSummation(covariance, rows.inputs[:POINTS], response)
         sums = _total(walk(table.source, summation))
-        reference = solve_points(covariance, summation.points, sums, unit)
         targets = response.forward(rows.y)
         noises = covariance.noise * unit / rows.weights
+        reference = solve_points(covariance, summation.points, sums, unit)
+        reference = reference.calibrated(rows.inputs, targets, noises)
         left_out = reference.left_out(rows.inputs, targets, noises)
         residuals = residuals_of(reference.location, left_out, targets)
     folds = []
     if len(rows.y) >= _FEWEST_ROWS_TO_TILT:
-        folds = held_out_folds(rows, covariance, response, least_noise, progress)
+        ratio = residuals.location.noise_ratio
+        folds = held_out_folds(rows, covariance, response, least_noise, ratio, progress)
     if folds:
         factor = scale_factor(folds, response)
     else:
@@ -301,7 +303,8 @@ def _solved(fit: ConditionalFit, gated: bool) -> ConditionalFit:
     coefficients = _closed_form(fit)
     if gated and not fit.health.comparison.wins:
         coefficients = np.zeros_like(coefficients)
-    density = replace(fit.density, location=solved.location, coefficients=coefficients)
+    location = solved.location._replace(noise=before.noise)
+    density = replace(fit.density, location=location, coefficients=coefficients)
     health = fit.health._replace(has_tilt=density.has_tilt)
     return fit._replace(density=density, health=health, weight=float(fit.sums.location.weight))
 

@@ -2,7 +2,8 @@
 
 For a number, in this order:
 
-1. length-scales of the columns before, by the evidence of a Gaussian process for the number;
+1. length-scales of the columns before, as they are or mapped, by the evidence of a Gaussian process
+   for the number;
 2. a bell around the process's prediction, each row predicted by the others, and the share of it
    that makes the stack with the mixture's conditional likeliest; none where that gains too little;
 3. a tilt of the stack (`kexpfam.model.residual_tilt`), likeliest for residuals that are out of
@@ -50,9 +51,9 @@ __all__ = [
 
 # Rows that kernels are chosen on, and that length-scales are tuned on; steps for each.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
-# Points of a location; more of them where a bell with the first many has such a share, and gains so
-# many nats a row by it.
-_POINTS, _MORE_POINTS, _MORE_SHARE, _MORE_GAIN = 256, 1024, 0.5, 0.02
+# Points of a location. More of them are tried where a bell has such a share, and still more where
+# the last step gained so many nats a row; they are taken for a gain that pays for their time.
+_POINTS, _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = 256, (1024, 2048), 0.5, 0.1, 0.02
 # Functions of the inputs and rows, for a first look and for good; steps for each penalty.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 STEPS = 25
@@ -66,7 +67,9 @@ class NumberChoice(NamedTuple):
     """What was found to pay for a number; infinite penalties stand for no tilt."""
 
     covariance: Covariance | None = None
+    plain: bool = False
     n_points: int = _POINTS
+    noise_ratio: float = 1.0
     share: float = 0.0
     penalty: float = np.inf
 
@@ -76,6 +79,7 @@ class _Problem(NamedTuple):
 
     places: Int[np.ndarray, " j"]
     inputs: Float[np.ndarray, "j i"]
+    plain_inputs: Float[np.ndarray, "j i"]
     known: Bool[np.ndarray, " j"]
     targets: Float[np.ndarray, " j"]
     line: OnLine
@@ -89,6 +93,7 @@ class _Problem(NamedTuple):
         return self._replace(
             places=self.places[chosen],
             inputs=self.inputs[chosen],
+            plain_inputs=self.plain_inputs[chosen],
             known=self.known[chosen],
             targets=self.targets[chosen],
             line=OnLine(*(part[chosen] for part in self.line)),
@@ -96,6 +101,10 @@ class _Problem(NamedTuple):
             weights=self.weights[chosen],
             within=self.within[chosen],
         )
+
+    def seen(self, plain: bool) -> _Problem:
+        """With the numbers before as they are, or mapped."""
+        return self._replace(inputs=self.plain_inputs) if plain else self
 
 
 def number_problem(
@@ -113,7 +122,8 @@ def number_problem(
     low, high = density.support[:, number].tolist()
     return _Problem(
         np.flatnonzero(there),
-        inputs.before(number)[there],
+        inputs.before(number, False)[there],
+        inputs.before(number, True)[there],
         inputs.known[there, number],
         targets,
         OnLine(*(part[there] for part in lines[number])),
@@ -130,8 +140,11 @@ def choose_number(problem: _Problem, held: Bool[np.ndarray, " j"]) -> NumberChoi
     if len(problem.weights) < FEWEST_ROWS or not 0 < held.sum() < len(held):
         return NumberChoice()
     varying = problem.inputs.shape[1] > 0
-    covariance = _tuned(problem.where(problem.known)) if varying else None
-    choice, stacked = NumberChoice(covariance), problem.line
+    covariance, plain = None, False
+    if varying:
+        covariance, plain = _tuned(problem.where(problem.known))
+    problem = problem.seen(plain)
+    choice, stacked = NumberChoice(covariance, plain), problem.line
     if covariance is not None:
         choice, stacked = _stacked(problem, choice)
     for functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
@@ -145,9 +158,12 @@ def choose_number(problem: _Problem, held: Bool[np.ndarray, " j"]) -> NumberChoi
 
 def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
     """The terms of a number with what was chosen."""
-    term, stacked = NumberTerm(), problem.line
+    problem = problem.seen(choice.plain)
+    term, stacked = NumberTerm(plain=choice.plain), problem.line
     if choice.covariance is not None and choice.share > 0:
-        location, factor, bell = _bell(problem, choice.covariance, choice.n_points)
+        location, factor, bell = _bell(
+            problem, choice.covariance, choice.n_points, choice.noise_ratio
+        )
         stacked = problem.line.stacked(bell, choice.share * problem.known)
         term = term._replace(location=location, factor=factor, share=choice.share)
     if np.isfinite(choice.penalty):
@@ -159,13 +175,13 @@ def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
     return term
 
 
-def _tuned(problem: _Problem) -> Covariance | None:
-    """Kernel and length-scales with the highest evidence, on some rows."""
+def _tuned(problem: _Problem) -> tuple[Covariance | None, bool]:
+    """Kernel and length-scales with the highest evidence, on some rows; and of which inputs."""
     if len(problem.weights) < FEWEST_ROWS:
-        return None
+        return None, False
     relative = problem.weights.mean() / problem.weights
     targets = problem.targets
-    best: tuple[float, Covariance] | None = None
+    best: tuple[float, Covariance, bool] | None = None
     start = None
     few, more = slice(0, _KERNEL_ROWS), slice(0, _TUNING_ROWS)
     kinds: tuple[Kind, ...] = ("rbf", "matern")
@@ -174,30 +190,50 @@ def _tuned(problem: _Problem) -> Covariance | None:
             kind, problem.inputs[few], targets[few], relative[few], start, _KERNEL_STEPS
         )
         if best is None or found > best[0]:
-            best = found, start
+            best = found, start, False
     assert best is not None
-    return tune_covariance(
-        best[1].kind, problem.inputs[more], targets[more], relative[more], best[1], _TUNING_STEPS
-    )[0]
+    if not np.allclose(problem.inputs[few], problem.plain_inputs[few]):
+        kind = best[1].kind
+        start, found = tune_covariance(
+            kind, problem.plain_inputs[few], targets[few], relative[few], None, _KERNEL_STEPS
+        )
+        if found > best[0]:
+            best = found, start, True
+    _, start, plain = best
+    inputs = problem.seen(plain).inputs[more]
+    covariance, _ = tune_covariance(
+        start.kind, inputs, targets[more], relative[more], start, _TUNING_STEPS
+    )
+    return covariance, plain
 
 
 def _stacked(problem: _Problem, choice: NumberChoice) -> tuple[NumberChoice, OnLine]:
     """The share of a bell, and what the mixture's conditional is with it."""
-    assert choice.covariance is not None
-    stacked, best = problem.line, 0.0
-    for n_points in (_POINTS, _MORE_POINTS):
-        _, _, bell = _bell(problem, choice.covariance, n_points)
-        share, gain = _best_share(problem, bell)
-        if gain > best + (_MORE_GAIN if n_points == _MORE_POINTS else 0.0):
-            choice, best = choice._replace(n_points=n_points, share=share), gain
-            stacked = problem.line.stacked(bell, share * problem.known)
-        if share < _MORE_SHARE or len(problem.weights) < 2 * _MORE_POINTS:
+    covariance = choice.covariance
+    assert covariance is not None
+    location, _, bell = _bell(problem, covariance, _POINTS)
+    share, reached = _best_share(problem, bell)
+    if share == 0:
+        return choice, problem.line
+    choice = choice._replace(share=share, noise_ratio=location.noise_ratio)
+    gained = np.inf
+    for n_points in _MORE_POINTS:
+        enough = choice.share >= _MORE_SHARE and gained > _WELL_WORTH
+        if not enough or len(problem.weights) < 2 * n_points:
             break
-    return choice, stacked
+        location, _, larger = _bell(problem, covariance, n_points)
+        share, gain = _best_share(problem, larger)
+        gained = gain - reached
+        if gained > _MORE_GAIN:
+            choice = choice._replace(
+                n_points=n_points, noise_ratio=location.noise_ratio, share=share
+            )
+            bell, reached = larger, gain
+    return choice, problem.line.stacked(bell, choice.share * problem.known)
 
 
 def _bell(
-    problem: _Problem, covariance: Covariance, n_points: int
+    problem: _Problem, covariance: Covariance, n_points: int, noise_ratio: float | None = None
 ) -> tuple[Location, float, OnLine]:
     """A location of the rows whose inputs are there, and where each row lies in its bell."""
     known = problem.where(problem.known)
@@ -207,9 +243,14 @@ def _bell(
         location, left_out = fit_exact(covariance, known.inputs, known.targets, noises)
     else:
         location, left_out = fit_points(
-            covariance, known.inputs[:n_points], known.inputs, known.targets, noises
+            covariance,
+            known.inputs[:n_points],
+            known.inputs,
+            known.targets,
+            noises,
+            noise_ratio,
         )
-    scale = np.sqrt(left_out.variance + covariance.noise)
+    scale = np.sqrt(left_out.variance + location.noise)
     factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
     mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
     mean[problem.known], deviation[problem.known] = left_out.mean, factor * scale

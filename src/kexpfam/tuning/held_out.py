@@ -190,14 +190,18 @@ class Judged(NamedTuple):
         return nothing_compared()._replace(gain=gain, gain_error=error).wins
 
 
-def left_out_residuals(rows: Pairs, covariance: Covariance, response: Response) -> Residuals:
+def left_out_residuals(
+    rows: Pairs, covariance: Covariance, response: Response, noise_ratio: float
+) -> Residuals:
     """The location of rows, and their residuals, each predicted by the others."""
     targets, noises = response.forward(rows.y), covariance.noise * rows.relative
     if len(rows.y) <= EXACT_ROWS:
         location, left_out = fit_exact(covariance, rows.inputs, targets, noises)
     else:
         points = rows.inputs[:POINTS]
-        location, left_out = fit_points(covariance, points, rows.inputs, targets, noises)
+        location, left_out = fit_points(
+            covariance, points, rows.inputs, targets, noises, noise_ratio
+        )
     return residuals_of(location, left_out, targets)
 
 
@@ -205,7 +209,7 @@ def residuals_of(
     location: Location, left_out: LeftOut, targets: Float[np.ndarray, " n"]
 ) -> Residuals:
     """Residuals of rows that were left out."""
-    scale = np.sqrt(left_out.variance + location.covariance.noise)
+    scale = np.sqrt(left_out.variance + location.noise)
     return Residuals(location, targets, left_out.mean, scale)
 
 
@@ -214,6 +218,7 @@ def held_out_folds(
     covariance: Covariance,
     response: Response,
     least_noise: float,
+    noise_ratio: float,
     progress: Progress,
 ) -> list[Fold]:
     """Every fold, or one where rows are many."""
@@ -224,7 +229,7 @@ def held_out_folds(
         held = numbers == number
         others = rows.where(~held)
         fitted = retuned(covariance, response, others).with_noise(least_noise)
-        left = left_out_residuals(others, fitted, response)
+        left = left_out_residuals(others, fitted, response, noise_ratio)
         folds.append(Fold(np.flatnonzero(held), others, rows.where(held), left))
     return folds
 
@@ -234,7 +239,7 @@ def scale_factor(folds: list[Fold], response: Response) -> float:
     residuals, weights = [], []
     for fold in folds:
         mean, variance = fold.left.location.predict(fold.judges.inputs)
-        noise = fold.left.location.covariance.noise
+        noise = fold.left.location.noise
         residuals.append((response.forward(fold.judges.y) - mean) / np.sqrt(variance + noise))
         weights.append(fold.judges.weights)
     return likeliest_factor(np.concatenate(residuals), np.concatenate(weights))
