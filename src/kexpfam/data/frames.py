@@ -1,0 +1,276 @@
+"""Tables in files as data frames: words, truth values and empty cells stay what they are.
+
+Cells of a CSV are text at first. What a column of them holds is decided when all of its rows are
+there, whole numbers before numbers before truth values before dates, or by a model that knows it.
+Parquet and Arrow files say it themselves. Memory is bounded: of more rows than asked for a sample
+is kept, every row with the same chance; and blocks are read one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kexpfam.choices import nearest
+from kexpfam.data.files import FORMATS, FileRows
+from kexpfam.data.kinds import ColumnKind
+
+__all__ = ["ReadTable", "frame_of_arrow", "read_blocks", "read_table"]
+
+_BLOCK_ROWS = 8192
+# What stands for a missing value in a CSV, beside nothing at all.
+_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"]
+
+
+class ReadTable(NamedTuple):
+    """A data frame, or an array where files have no names; its weights; and how many rows were
+    there to choose from."""
+
+    frame: Any
+    weights: np.ndarray | None
+    n_rows: int
+
+
+def read_table(
+    files: Sequence[Path],
+    columns: Sequence[str] | None = None,
+    weights: str | None = None,
+    *,
+    most_rows: int,
+    seed: int = 0,
+    kinds: Mapping[str, ColumnKind] | None = None,
+) -> ReadTable:
+    """All rows of files, or a random sample of `most_rows` of them.
+
+    Columns are of the types that a model has (`kinds`), or of those that all of their cells are.
+    """
+    if _are_arrays(files):
+        rows, n_rows = _sampled(_array_blocks(files), most_rows, seed, np.concatenate)
+        return ReadTable(rows, None, n_rows)
+    import pyarrow
+
+    names = FileRows(tuple(files), None if columns is None else tuple(columns), weights).names
+    wanted = [*(names or ()), *([weights] if weights is not None else [])]
+    blocks = (block for file in files for block in _arrow_blocks(file, wanted))
+
+    def joined(parts: list[Any]) -> Any:
+        return pyarrow.concat_tables(parts, promote_options="permissive")
+
+    table, n_rows = _sampled(blocks, most_rows, seed, joined)
+    if n_rows == 0:
+        raise ValueError(f"{files[0]} has a line of names but no rows.")
+    if kinds is None:
+        frame = frame_of_arrow(table)
+    else:
+        frame = _typed_frame(table, kinds, wanted, str(files[0]), 0)
+    if weights is None:
+        return ReadTable(frame, None, n_rows)
+    return ReadTable(frame, _weights(frame.pop(weights), files[0]), n_rows)
+
+
+def read_blocks(
+    files: Sequence[Path],
+    kinds: Mapping[str, ColumnKind],
+    *,
+    others: bool = False,
+    partly: bool = False,
+) -> Iterator[Any]:
+    """Blocks of rows as data frames (arrays, of files without names), typed as a model has them.
+
+    With `others` the files' other columns come along; with `partly` columns of the model that a
+    file does not have are empty.
+    """
+    if _are_arrays(files):
+        yield from _array_blocks(files)
+        return
+    for file in files:
+        there = FileRows((file,)).names or []
+        gone = [name for name in kinds if name not in there]
+        if gone and (not partly or len(gone) == len(kinds)):
+            raise ValueError(
+                f"{file} has no column {gone[0]!r}. Its columns are {', '.join(there[:10])}"
+                f"{'…' if len(there) > 10 else ''}.{nearest(gone[0], there)}"
+            )
+        wanted = there if others else [name for name in kinds if name in there]
+        first = 0
+        for block in _arrow_blocks(file, wanted):
+            yield _typed_frame(block, kinds, [*wanted, *gone], str(file), first)
+            first += block.num_rows
+        if first == 0:
+            raise ValueError(f"{file} has a line of names but no rows.")
+
+
+def frame_of_arrow(table: Any) -> Any:
+    """A pandas frame of an Arrow table; columns of text are read."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            name: _series(_understood(column))
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    )
+
+
+# -- blocks -------------------------------------------------------------------------------------
+
+
+def _are_arrays(files: Sequence[Path]) -> bool:
+    return all(FORMATS.get(Path(file).suffix.lower()) == "npy" for file in files)
+
+
+def _array_blocks(files: Sequence[Path]) -> Iterator[np.ndarray]:
+    for file in files:
+        # Opened the usual way first, for its complaints.
+        FileRows((file,)).n_rows  # noqa: B018
+        rows = np.load(file, mmap_mode="r", allow_pickle=False)
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            yield np.array(rows[start : start + _BLOCK_ROWS], float)
+
+
+def _arrow_blocks(file: Path, names: Sequence[str]) -> Iterator[Any]:
+    import pyarrow
+    from pyarrow import csv, dataset
+
+    kind: Any = FORMATS[Path(file).suffix.lower()]
+    try:
+        if kind == "csv":
+            convert = csv.ConvertOptions(strings_can_be_null=True, null_values=_MISSING)
+            kind = dataset.CsvFileFormat(convert_options=convert)
+            every = dataset.dataset(file, format=kind).schema.names
+            schema = pyarrow.schema([(name, pyarrow.string()) for name in every])
+            opened = dataset.dataset(file, format=kind, schema=schema)
+        else:
+            opened = dataset.dataset(file, format=kind)
+        missing = [name for name in names if name not in opened.schema.names]
+        if missing:
+            raise ValueError(f"it has no column {missing[0]!r}.")
+        for batch in opened.to_batches(columns=list(names), batch_size=_BLOCK_ROWS):
+            if batch.num_rows:
+                yield pyarrow.Table.from_batches([batch])
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from error
+
+
+def _sampled(
+    blocks: Iterator[Any], most: int, seed: int, joined: Callable[[list[Any]], Any]
+) -> tuple[Any, int]:
+    """Rows in their order, and how many there were."""
+    generator = np.random.default_rng(seed)
+    parts: list[Any] = []
+    keys: list[np.ndarray] = []
+    n_rows, highest = 0, 1.0
+    for block in blocks:
+        drawn = generator.random(len(block))
+        n_rows += len(block)
+        kept = np.flatnonzero(drawn < highest)
+        parts.append(_taken(block, kept))
+        keys.append(drawn[kept])
+        if sum(map(len, keys)) > 2 * most:
+            highest, parts, keys = _thinned(parts, keys, most, joined)
+    if sum(map(len, keys)) > most:
+        _, parts, keys = _thinned(parts, keys, most, joined)
+    return (joined(parts) if parts else None), n_rows
+
+
+def _thinned(
+    parts: list[Any],
+    keys: list[np.ndarray],
+    most: int,
+    joined: Callable[[list[Any]], Any],
+) -> tuple[float, list[Any], list[np.ndarray]]:
+    """The rows with the smallest numbers, and where these end."""
+    whole, numbers = joined(parts), np.concatenate(keys)
+    highest = float(np.partition(numbers, most)[most])
+    kept = np.flatnonzero(numbers < highest)
+    return highest, [_taken(whole, kept)], [numbers[kept]]
+
+
+def _taken(block: Any, places: np.ndarray) -> Any:
+    return block[places] if isinstance(block, np.ndarray) else block.take(places)
+
+
+# -- columns ------------------------------------------------------------------------------------
+
+
+def _understood(column: Any) -> Any:
+    """A column of text as numbers, truth values or dates, if all of its cells are."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    if types.is_decimal(column.type):
+        return column.cast(pyarrow.float64())
+    if not (types.is_string(column.type) or types.is_large_string(column.type)):
+        return column
+    trimmed = compute.utf8_trim_whitespace(column)
+    for kind in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.timestamp("us")):
+        try:
+            return trimmed.cast(kind)
+        except pyarrow.ArrowInvalid:
+            continue
+    return column
+
+
+def _series(column: Any) -> Any:
+    """A pandas series that keeps whole numbers and truth values beside missing ones."""
+    import pandas as pd
+    from pyarrow import types
+
+    if column.null_count and types.is_integer(column.type):
+        return column.to_pandas(types_mapper=lambda _: pd.Int64Dtype())
+    if column.null_count and types.is_boolean(column.type):
+        return column.to_pandas(types_mapper=lambda _: pd.BooleanDtype())
+    return column.to_pandas()
+
+
+def _weights(column: Any, file: Path) -> np.ndarray:
+    try:
+        return np.asarray(column.to_numpy(float, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{file}: the weights in column {column.name!r} must be numbers."
+        ) from error
+
+
+def _typed_frame(
+    table: Any, kinds: Mapping[str, ColumnKind], names: Sequence[str], label: str, first: int
+) -> Any:
+    """A frame whose columns are of the model's types."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name in names:
+        if name not in table.column_names:
+            columns[name] = pd.Series([None] * table.num_rows, dtype=object)
+        elif name in kinds:
+            columns[name] = _series(_typed(table[name], kinds[name], name, label, first))
+        else:
+            columns[name] = table[name].to_pandas()
+    return pd.DataFrame(columns)
+
+
+def _typed(column: Any, kind: ColumnKind, name: str, label: str, first: int) -> Any:
+    import pyarrow
+    from pyarrow import compute, types
+
+    wanted = {"word": pyarrow.string(), "boolean": pyarrow.bool_(), "number": pyarrow.float64()}
+    family = kind.family
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    trimmed = compute.utf8_trim_whitespace(column) if is_text and family != "word" else column
+    try:
+        return trimmed.cast(wanted[family])
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        for place, cell in enumerate(trimmed):
+            try:
+                cell.cast(wanted[family])
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+                what = "number" if family == "number" else "truth value"
+                raise ValueError(
+                    f"{label}: row {first + place + 1}, column {name!r} holds "
+                    f"{str(cell.as_py())!r}, which is no {what}, as it was in fit. Correct it, or "
+                    "leave the cell empty."
+                ) from error
+        raise
