@@ -15,6 +15,7 @@ from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from kexpfam.choices import entropy
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable
 from kexpfam.data.standardize import Standardizer
@@ -30,6 +31,8 @@ PRODUCT, BASE = "product of marginals", "base density alone"
 _SIZES = (1, 2, 4, 8, 16, 32)
 # A kernel density costs the square of its rows for every bandwidth it is tried with.
 _KERNEL_DENSITY_ROWS = 4000
+# A single column is known well from so many values.
+_MARGINAL_ROWS = 4000
 
 
 class Peer(NamedTuple):
@@ -112,9 +115,11 @@ _OF_NUMBERS: dict[str, Callable[[Float[np.ndarray, "n d"], int], _Fitted]] = {
 
 def _product(rows: Float[np.ndarray, "n d"], kinds: Sequence[ColumnKind], seed: int) -> Peer:
     """Columns by themselves; what is missing has no part in it."""
+    used = rows[:_MARGINAL_ROWS]
+    few = f", {count(len(used), 'row')}" if len(used) < len(rows) else ""
     densities = [
-        _marginal(column[~np.isnan(column)], kind, seed)
-        for column, kind in zip(rows.T, kinds, strict=True)
+        _marginal(column[~np.isnan(column)], kind, entropy(seed)[0])
+        for column, kind in zip(used.T, kinds, strict=True)
     ]
 
     def log_density(others: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
@@ -122,7 +127,7 @@ def _product(rows: Float[np.ndarray, "n d"], kinds: Sequence[ColumnKind], seed: 
         pairs = zip(densities, columns, strict=True)
         return np.sum([density.log_density(column) for density, column in pairs], axis=0)
 
-    return Peer("each column by itself", log_density)
+    return Peer(f"each column by itself{few}", log_density)
 
 
 def _marginal(column: Float[np.ndarray, " n"], kind: ColumnKind, seed: int) -> ChainDensity:
