@@ -371,7 +371,7 @@ CHAIN = ["fit", "-o", "never.kexpfam"]
         (["info", "rows.csv"], 1, "expected a model file"),
         (["score", "family.kexpfam", "rows.csv", "-o", "s.xlsx"], 2, ".parquet, .csv, .npy"),
         (["score", "family.kexpfam", "rows.csv", "--json"], 2, "both want standard output"),
-        (["score", "family.kexpfam", "semicolons.csv"], 1, "has no column 'b'"),
+        (["score", "family.kexpfam", "constant.csv"], 1, "has no column 'b'"),
         (["score", "family.kexpfam", "words.csv"], 1, "row 2, column 'b' holds 'five'"),
         (["sample", "family.kexpfam", "--method", "flow"], 1, "method must be"),
         (["report", "rows.csv", "--data", "rows.csv", "-o", "r.html"], 2, "is data already"),

@@ -110,8 +110,9 @@ def opened(
         if kept in files:
             with kept.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
+        for file, name in zip(files, names, strict=True):
+            _refuse_other_separators(file, "standard input" if name == STANDARD else name)
         try:
-            _refuse_other_separators(files)
             data = _chosen(files, columns, exclude, weights)
             _warn_of_numbers_for_names(data, terminal)
             yield data
@@ -123,18 +124,18 @@ def opened(
             raise ValueError(text.replace(str(kept), "standard input")) from error
 
 
-def _refuse_other_separators(files: tuple[Path, ...]) -> None:
+def _refuse_other_separators(file: Path, label: str) -> None:
     """A table of one column with semicolons in its name has more than one."""
-    for file in files:
-        if file.suffix.lower() == ".csv" and file.is_file():
-            with file.open(newline="", encoding="utf-8", errors="replace") as lines:
-                header = next(csv.reader(lines), [])
-            separator = next((mark for mark in ";\t|" if mark in "".join(header)), None)
-            if separator is not None and len(header) == 1:
-                raise ValueError(
-                    f"{file}: the line of names looks like several columns, separated by "
-                    f"{separator!r}. Expected commas: convert it first."
-                )
+    if file.suffix.lower() != ".csv" or not file.is_file():
+        return
+    with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+        header = next(csv.reader(lines), [])
+    separator = next((mark for mark in ";\t|" if mark in "".join(header)), None)
+    if separator is not None and len(header) == 1:
+        raise ValueError(
+            f"{label}: the line of names looks like several columns, separated by {separator!r}. "
+            "Expected commas: convert it first."
+        )
 
 
 def _chosen(
