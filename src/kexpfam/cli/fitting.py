@@ -81,7 +81,7 @@ def fit_model(
         ready()
         start = time.perf_counter()
         if mixed:
-            columns, remarks = fit_table(model, data)
+            columns, remarks = fit_table(model, data, terminal)
         else:
             columns, remarks = [], []
             model.fit(data.for_fit(), source.target, sample_weight=source.weights, **options)

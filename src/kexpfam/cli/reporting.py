@@ -79,7 +79,7 @@ def report_on(
         columns, exclude = split_names(subject.columns), split_names(subject.exclude)
         mixed = takes_tables(model)
         with opened(files, terminal, columns=columns, exclude=exclude, mixed=mixed) as data:
-            rows = _table(model, data, seed) if mixed else data.for_fit()
+            rows = _table(model, data, seed, terminal) if mixed else data.for_fit()
             with in_options():
                 report = make_report(model=model, data=rows, **options)
     else:
@@ -96,10 +96,13 @@ def report_on(
     terminal.done(record, [f"Report: {output}"])
 
 
-def _table(model: Any, data: Data, seed: int) -> Any:
+def _table(model: Any, data: Data, seed: int, terminal: Terminal) -> Any:
     """Rows as a fitted model has them, or as they are."""
     if not hasattr(model, "fitted_"):
-        return data.table(seed).frame
+        read = data.table(seed)
+        for doubt in read.doubts:
+            terminal.warn(doubt)
+        return read.frame
     kinds = kinds_by_name(model, data)
     if hasattr(model, "feature_names_in_") and data.names is not None:
         data = replace(data, columns=tuple(kinds))

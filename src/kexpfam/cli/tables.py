@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from kexpfam.cli.inputs import Data
 from kexpfam.cli.models import column_names
+from kexpfam.cli.terminal import Terminal
 from kexpfam.data.frames import read_blocks
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import ColumnSummary, summarized
@@ -21,9 +22,11 @@ from kexpfam.pipeline.chain import MOST_ROWS
 __all__ = ["columns_of", "fit_table", "in_options", "kinds_by_name", "kinds_from", "table_blocks"]
 
 
-def fit_table(model: Any, data: Data) -> tuple[list[ColumnSummary], list[str]]:
+def fit_table(model: Any, data: Data, terminal: Terminal) -> tuple[list[ColumnSummary], list[str]]:
     """Fit to a table as it is: what its columns are, and which rows were used if not all."""
     read = data.table(model.random_state)
+    for doubt in read.doubts:
+        terminal.warn(doubt)
     with in_options():
         model.fit(read.frame, sample_weight=read.weights)
     names, kinds = column_names(model), list(model.column_kinds_.values())

@@ -25,13 +25,25 @@ _BLOCK_ROWS = 8192
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"]
 
 
+# A column of words is doubtful if at least this share of them are numbers.
+_MOSTLY, _NUMBER = 0.8, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
+
+
 class ReadTable(NamedTuple):
-    """A data frame, or an array where files have no names; its weights; and how many rows were
-    there to choose from."""
+    """A table of files.
+
+    | name    | meaning                                                              |
+    |---------|----------------------------------------------------------------------|
+    | frame   | a data frame, or an array where files have no names                  |
+    | weights | (n,), if a column of them was named                                  |
+    | n_rows  | how many rows the files have                                         |
+    | doubts  | sentences on columns that may not be what they were taken for        |
+    """
 
     frame: Any
     weights: np.ndarray | None
     n_rows: int
+    doubts: tuple[str, ...] = ()
 
 
 def read_table(
@@ -62,13 +74,14 @@ def read_table(
     table, n_rows = _sampled(blocks, most_rows, seed, joined)
     if n_rows == 0:
         raise ValueError(f"{files[0]} has a line of names but no rows.")
+    doubts: tuple[str, ...] = ()
     if kinds is None:
-        frame = frame_of_arrow(table)
+        frame, doubts = frame_of_arrow(table), _doubts(table)
     else:
         frame = _typed_frame(table, kinds, wanted, str(files[0]), 0)
     if weights is None:
-        return ReadTable(frame, None, n_rows)
-    return ReadTable(frame, _weights(frame.pop(weights), files[0]), n_rows)
+        return ReadTable(frame, None, n_rows, doubts)
+    return ReadTable(frame, _weights(frame.pop(weights), files[0]), n_rows, doubts)
 
 
 def read_blocks(
@@ -212,6 +225,28 @@ def _understood(column: Any) -> Any:
         except pyarrow.ArrowInvalid:
             continue
     return column
+
+
+def _doubts(table: Any) -> tuple[str, ...]:
+    """Columns of numbers in which a few cells are words."""
+    from pyarrow import compute, types
+
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        understood = _understood(column)
+        if not types.is_string(understood.type) or column.null_count == len(column):
+            continue
+        there = column.drop_null()
+        is_number = compute.match_substring_regex(there, _NUMBER)
+        n_numbers = compute.sum(is_number).as_py()
+        if n_numbers >= _MOSTLY * len(there):
+            odd = compute.filter(there, compute.invert(is_number))[0].as_py()
+            found.append(
+                f"Column {name!r} is taken for words, because {len(there) - n_numbers} of "
+                f"{len(there)} cells are no numbers, such as {odd!r}. Correct or empty them if it "
+                "is a column of numbers."
+            )
+    return tuple(found)
 
 
 def _series(column: Any) -> Any:

@@ -80,7 +80,8 @@ def _finding(evidence: Evidence, value: str, peers: list[PeerResult]) -> Finding
         best.difference if good is None else abs(best.difference), best.difference_error
     )
     side = {True: "more than", False: "less than", None: "against"}[good]
-    words = f"nats per row, {gain} {side} the {best.name}, the best of {len(peers)} peers"
+    among = f", the best of {len(peers)} peers" if len(peers) > 1 else ""
+    words = f"nats per row, {gain} {side} the {best.name}{among}"
     return Finding("Mean log-likelihood", value, words, good)
 
 

@@ -28,8 +28,8 @@ def file(tmp_path):
 
 
 def test_columns_are_what_all_of_their_cells_are(file):
-    frame, weights, n_rows = read_table([file], most_rows=10)
-    assert (weights, n_rows) == (None, 3)
+    frame, weights, n_rows, doubts = read_table([file], most_rows=10)
+    assert (weights, n_rows, doubts) == (None, 3, ())
     assert frame["whole"].dtype == "Int64"
     assert frame["flag"].dtype == "boolean"
     assert frame["share"].dtype == float
@@ -41,11 +41,18 @@ def test_columns_are_what_all_of_their_cells_are(file):
 
 
 def test_weights_are_taken_out_of_the_chosen_columns(file):
-    frame, weights, _ = read_table([file], ["word", "flag"], "share", most_rows=10)
+    frame, weights, *_ = read_table([file], ["word", "flag"], "share", most_rows=10)
     assert list(frame.columns) == ["word", "flag"]
     np.testing.assert_array_equal(weights, [0.5, 1e-3, np.nan])
     with pytest.raises(ValueError, match="weights in column 'word' must be numbers"):
         read_table([file], ["share"], "word", most_rows=10)
+
+
+def test_a_few_words_among_numbers_are_doubtful(tmp_path):
+    cells = ["1", "-2.5", "3e4", "", " 5", "six", ".7", "8", "9", "10", "11"]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b", *(f"{cell},x1" for cell in cells)]))
+    (doubt,) = read_table([tmp_path / "rows.csv"], most_rows=20).doubts
+    assert "'a' is taken for words, because 1 of 10 cells are no numbers, such as 'six'" in doubt
 
 
 def test_parquet_says_what_its_columns_are(tmp_path):
@@ -75,7 +82,7 @@ def test_a_sample_is_bounded_in_order_and_even(tmp_path, kind):
             np.save(file, part[:, None])
         else:
             np.savetxt(file, part, header="a", comments="", fmt="%d")
-    frame, _, n_rows = read_table(files, most_rows=5000, seed=1)
+    frame, _, n_rows, _ = read_table(files, most_rows=5000, seed=1)
     found = np.asarray(frame, float).ravel()
     assert n_rows == 40_000
     assert len(found) == 5000
