@@ -21,14 +21,11 @@ from kexpfam.cli.terminal import Terminal
 from kexpfam.data.files import FORMATS, FileRows
 from kexpfam.data.frames import ReadTable, read_table
 from kexpfam.data.kinds import ColumnKind
-from kexpfam.pipeline.chain import MOST_ROWS
 from kexpfam.progress import Progress
 
 __all__ = ["STANDARD", "Data", "is_data", "opened", "split_names"]
 
 STANDARD = "-"
-# Rows of a mixed table that are in memory at the same time.
-MOST_READ = 10 * MOST_ROWS
 # What a CSV may have in place of a missing number.
 _CHAIN = "(A model that was fitted with --estimator chain takes words and empty cells.)"
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
@@ -55,9 +52,7 @@ class Data:
 
     def table(self, seed: int, kinds: Mapping[str, ColumnKind] | None = None) -> ReadTable:
         """The rows as a data frame, or a random sample where there are very many."""
-        return read_table(
-            self.files, self.columns, self.weights, most_rows=MOST_READ, seed=seed, kinds=kinds
-        )
+        return read_table(self.files, self.columns, self.weights, seed=seed, kinds=kinds)
 
     def for_fit(self) -> Any:
         """What an estimator's `fit` takes: paths, or a dataset of the chosen columns."""

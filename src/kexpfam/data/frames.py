@@ -20,6 +20,8 @@ from kexpfam.data.kinds import ColumnKind
 
 __all__ = ["ReadTable", "frame_of_arrow", "read_blocks", "read_table"]
 
+# Rows of a table that are in memory at the same time.
+MOST_READ = 200_000
 _BLOCK_ROWS = 8192
 # What stands for a missing value in a CSV, beside nothing at all.
 _MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"]
@@ -51,7 +53,7 @@ def read_table(
     columns: Sequence[str] | None = None,
     weights: str | None = None,
     *,
-    most_rows: int,
+    most_rows: int = MOST_READ,
     seed: int = 0,
     kinds: Mapping[str, ColumnKind] | None = None,
 ) -> ReadTable:
@@ -62,6 +64,7 @@ def read_table(
     if _are_arrays(files):
         rows, n_rows = _sampled(_array_blocks(files), most_rows, seed, np.concatenate)
         return ReadTable(rows, None, n_rows)
+    _require_pandas()
     import pyarrow
 
     names = FileRows(tuple(files), None if columns is None else tuple(columns), weights).names
@@ -99,14 +102,12 @@ def read_blocks(
     if _are_arrays(files):
         yield from _array_blocks(files)
         return
+    _require_pandas()
     for file in files:
         there = FileRows((file,)).names or []
         gone = [name for name in kinds if name not in there]
         if gone and (not partly or len(gone) == len(kinds)):
-            raise ValueError(
-                f"{file} has no column {gone[0]!r}. Its columns are {', '.join(there[:10])}"
-                f"{'…' if len(there) > 10 else ''}.{nearest(gone[0], there)}"
-            )
+            raise _no_such_column(file, gone[0], there)
         wanted = there if others else [name for name in kinds if name in there]
         first = 0
         for block in _arrow_blocks(file, wanted):
@@ -126,6 +127,15 @@ def frame_of_arrow(table: Any) -> Any:
             for name, column in zip(table.column_names, table.columns, strict=True)
         }
     )
+
+
+def _require_pandas() -> None:
+    try:
+        import pandas  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "Tables with words and empty cells need pandas. Try: pip install 'kexpfam[files]'."
+        ) from error
 
 
 # -- blocks -------------------------------------------------------------------------------------
@@ -160,12 +170,20 @@ def _arrow_blocks(file: Path, names: Sequence[str]) -> Iterator[Any]:
             opened = dataset.dataset(file, format=kind)
         missing = [name for name in names if name not in opened.schema.names]
         if missing:
-            raise ValueError(f"it has no column {missing[0]!r}.")
+            raise _no_such_column(file, missing[0], opened.schema.names)
         for batch in opened.to_batches(columns=list(names), batch_size=_BLOCK_ROWS):
             if batch.num_rows:
                 yield pyarrow.Table.from_batches([batch])
-    except (OSError, ValueError) as error:
+    except (OSError, pyarrow.ArrowInvalid) as error:
         raise ValueError(f"{file} cannot be read: {error}") from error
+
+
+def _no_such_column(file: Path, name: str, there: Sequence[str]) -> ValueError:
+    more = "…" if len(there) > 10 else ""
+    return ValueError(
+        f"{file} has no column {name!r}. Its columns are {', '.join(there[:10])}{more}."
+        f"{nearest(name, there)}"
+    )
 
 
 def _sampled(

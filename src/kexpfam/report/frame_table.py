@@ -19,13 +19,11 @@ from kexpfam.data.cluster import is_dask
 from kexpfam.data.frames import frame_of_arrow, read_table
 from kexpfam.data.mixed import read_mixed
 from kexpfam.data.sketch import row_keys
-from kexpfam.pipeline.chain import MOST_ROWS
 from kexpfam.report.split import KeptRows, is_judged, is_sampled, mostly_copies
 
 __all__ = ["FrameTable", "open_frame"]
 
-# Rows of files that are read; stands for a missing value, and for an unknown level, in a key.
-_MOST_READ = 10 * MOST_ROWS
+# What stands for a missing value, and for an unknown level, in a key.
 _HOLE, _UNKNOWN = 12345.678, 54321.987
 
 
@@ -97,7 +95,7 @@ def _frame(data: Any, model: Any, seed: int) -> Any:
             kinds = {str(name): kind for name, kind in model.column_kinds_.items()}
         columns = None if kinds is None else list(kinds)
         paths = [Path(file) for file in files]
-        return read_table(paths, columns, most_rows=_MOST_READ, seed=seed, kinds=kinds).frame
+        return read_table(paths, columns, seed=seed, kinds=kinds).frame
     return data if library_of(data) != "numpy" else np.asarray(data)
 
 
