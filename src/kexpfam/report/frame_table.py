@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float, Int, UInt64
 
 from kexpfam.data.cells import library_of
 from kexpfam.data.cluster import is_dask
-from kexpfam.data.frames import frame_of_arrow, read_table
+from kexpfam.data.frame_columns import frame_of_arrow
+from kexpfam.data.frames import read_table
 from kexpfam.data.mixed import read_mixed
 from kexpfam.data.sketch import row_keys
 from kexpfam.report.split import KeptRows, is_judged, is_sampled, mostly_copies
