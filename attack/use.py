@@ -137,12 +137,14 @@ class Settings(Kind):
 
 
 _WORDS = [
-    *("fit", "score", "sample", "info", "test", "report", "predict", "--help", "--version"),
+    *("fit", "score", "sample", "impute", "info", "test", "report", "predict", "--help"),
     *("rows.csv", "model.kexpfam", "nothing.csv", "-", "-o", "out", "out.csv", "out.parquet"),
     *("--columns", "east", "east,north", "--exclude", "--weights", "--json", "--quiet", "--force"),
     *("--seed", "-1", "0", "1e9", "--n-components", "8", "--estimator", "family", "diffusion"),
     *("--target", "north", "--penalty", "1e-3", "--noise-scale", "0.2", "--length-scale", "1"),
+    *("chain.kexpfam", "--kind", "east=count", "east=real", "--contributions", "--given"),
     *("", "'", "\x00", "=1+1", "../../..", "/", "/dev/null", "ä", "--nonsense", "--", "𝔘"),
+    *("--draws", "--version"),
 ]
 
 
@@ -157,6 +159,7 @@ class Commands(Kind):
         lines = ["east,north", *(f"{one!r},{other!r}" for one, other in rows.tolist())]
         (folder / "rows.csv").write_text("\n".join(lines) + "\n", "utf-8")
         small_models()["family"][0].save(folder / "model.kexpfam")
+        small_models()["chain"][0].save(folder / "chain.kexpfam")
 
     def case(self, generator: np.random.Generator) -> str:
         count = int(generator.integers(0, 7))

@@ -21,7 +21,10 @@ from pathlib import Path
 from sklearn.datasets import load_wine
 
 HERE = Path(__file__).parent / "recordings"
-COMMANDS = ["fit", "score", "predict", "sample", "test", "report", "info", "demo", "reproduce"]
+COMMANDS = [
+    *("fit", "score", "predict", "sample", "impute"),
+    *("test", "report", "info", "demo", "reproduce"),
+]
 KEPT = ["alcohol", "malic_acid", "ash", "flavanoids", "color_intensity", "proline"]
 
 # One recording after the other; later ones find the files of earlier ones.
@@ -30,22 +33,30 @@ SESSIONS = {
         "make install",
         "head -n 3 wine.csv",
         ".venv/bin/kexpfam report wine.csv -o wine.html",
-        ".venv/bin/kexpfam fit wine.csv -o wine.kexpfam",
+        ".venv/bin/kexpfam fit wine.csv -o wine.kexpfam --kind color_intensity=bounded,0,",
     ],
     "report": ["kexpfam report wine.kexpfam --data fresh.csv -o fresh.html"],
     "info": ["kexpfam info wine.kexpfam"],
     "score": [
         "kexpfam score wine.kexpfam fresh.csv -o scores.parquet",
-        "kexpfam score wine.kexpfam fresh.csv -o - --quiet | head -n 3",
+        "kexpfam score wine.kexpfam fresh.csv -o - --quiet --contributions | head -n 2",
     ],
-    "sample": ["kexpfam sample wine.kexpfam -n 2 -o - --quiet"],
-    "test": ["kexpfam test wine.kexpfam fresh.csv"],
+    "sample": [
+        "kexpfam sample wine.kexpfam -n 2 -o - --quiet",
+        "printf 'cultivar\\nclass_1\\n' | kexpfam sample wine.kexpfam --given - -n 2 -o - --quiet",
+    ],
+    "impute": [
+        "head -n 3 fresh.csv",
+        "kexpfam impute wine.kexpfam fresh.csv -o - --quiet | head -n 3",
+    ],
     "family": [
         "kexpfam fit wine.csv -o family.kexpfam --estimator family --n-components 128 "
         "--columns alcohol,proline"
     ],
+    "test": ["kexpfam test family.kexpfam fresh.csv"],
     "predict": [
-        "kexpfam fit wine.csv -o color.kexpfam --target color_intensity --bounds 0,",
+        "kexpfam fit wine.csv -o color.kexpfam --target color_intensity --bounds 0, "
+        "--exclude cultivar,ash",
         "kexpfam predict color.kexpfam fresh.csv -o - --quiet | head -n 3",
     ],
     "reproduce": ["kexpfam reproduce --list"],
@@ -62,15 +73,25 @@ def main(names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as parent:
         folder = f"{parent}/kexpfam"
         subprocess.run(["git", "clone", "--quiet", str(HERE.parents[1]), folder], check=True)
-        table = load_wine(as_frame=True).data[KEPT].sample(frac=1, random_state=0)
-        table[40:].to_csv(Path(folder) / "wine.csv", index=False)
-        table[:40].to_csv(Path(folder) / "fresh.csv", index=False)
+        _write_tables(Path(folder))
         for name, commands in SESSIONS.items():
             text = "\n".join(f"$ {command}\n{_output(command, folder)}" for command in commands)
             if name in names or not names:
                 (HERE / f"{name}.txt").write_text(text, "utf-8")
                 print(name)
         _photograph(Path(folder) / "wine.html", HERE.parent / "images" / "report.png")
+
+
+def _write_tables(folder: Path) -> None:
+    """Wines with a word for their cultivar, and some empty cells."""
+    wine = load_wine(as_frame=True)
+    table = wine.data[KEPT].copy()
+    table.insert(0, "cultivar", wine.target_names[wine.target])
+    table = table.sample(frac=1, random_state=0).reset_index(drop=True)
+    table.loc[::15, "ash"] = None
+    table.loc[1::20, "cultivar"] = None
+    table[40:].to_csv(folder / "wine.csv", index=False)
+    table[:40].to_csv(folder / "fresh.csv", index=False)
 
 
 def _photograph(page: Path, picture: Path) -> None:

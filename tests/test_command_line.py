@@ -28,7 +28,7 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
-from tests.conftest import FEW_FUNCTIONS
+from tests.conftest import FUNCTIONS
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -39,12 +39,13 @@ FAMILY = [
 
 # Every line of standard input is a list of arguments; every line of the reply an exit code.
 SERVER = """
-import json, os, sys
+import importlib, json, os, sys
 import kexpfam, kexpfam.report
 from kexpfam.cli import main
-from kexpfam.tuning import frequencies
 
-frequencies.N_COMPONENTS = frequencies._SEARCH_COMPONENTS = FEW_FUNCTIONS
+for place, (_, few) in FUNCTIONS.items():
+    module, name = place.rsplit(".", 1)
+    setattr(importlib.import_module(module), name, few)
 
 replies = os.fdopen(os.dup(1), "w")
 for line in sys.stdin:
@@ -107,7 +108,7 @@ def environment(tmp_path_factory):
 def run(folder, environment):
     """Run one command in the folder: its exit code and what it said."""
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER.replace("FEW_FUNCTIONS", str(FEW_FUNCTIONS))],
+        [sys.executable, "-c", SERVER.replace("FUNCTIONS", repr(FUNCTIONS))],
         **{"cwd": folder, "env": environment, "text": True},
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
     ) as server:
@@ -155,9 +156,10 @@ def test_fit_is_the_librarys(folder, family):
     assert "fitted in" in family.said.err
 
 
-def test_a_diffusion_is_fitted_by_default_and_described(run, folder):
+def test_a_diffusion_is_fitted_and_described(run, folder):
     options = ["--exclude", "i,w", "--n-components", "16", "--levels", "4", "--seed", "5", "-q"]
-    done = run("fit", "rows.csv", "-o", "diffusion.kexpfam", *options)
+    kind = ["--estimator", "diffusion"]
+    done = run("fit", "rows.csv", "-o", "diffusion.kexpfam", *kind, *options)
     assert (done.code, done.out, done.err) == (0, "", "")
     done = run("info", "diffusion.kexpfam", "--json")
     record = json.loads(done.out)
@@ -283,6 +285,9 @@ def test_predictions_are_the_models(run, folder, conditional):
         (["predict", "b.kexpfam", "shifted.csv"], "no column 'i'"),
         (["sample", "b.kexpfam"], "--given"),
         (["sample", "family.kexpfam", "--given", "rows.csv"], "--given is for"),
+        (["impute", "family.kexpfam", "rows.csv"], "cannot fill in what is missing"),
+        (["impute", "b.kexpfam", "rows.csv"], "density of a target"),
+        (["score", "family.kexpfam", "rows.csv", "--contributions"], "Take --surprise."),
         (["score", "b.kexpfam", "rows.csv", "--surprise"], "--surprise"),
         (["test", "b.kexpfam", "rows.csv"], "kexpfam predict"),
         (["fit", "rows.csv", "-o", "no.kexpfam", "--target", "c"], "no column 'c'"),
@@ -321,7 +326,8 @@ def test_a_report_on_a_model(run, folder, family):
 
 # -- complaints ---------------------------------------------------------------------------------
 
-FIT = ["fit", "-o", "never.kexpfam"]
+FIT = ["fit", "-o", "never.kexpfam", "--estimator", "diffusion"]
+CHAIN = ["fit", "-o", "never.kexpfam"]
 
 
 @pytest.mark.parametrize(
@@ -334,9 +340,23 @@ FIT = ["fit", "-o", "never.kexpfam"]
         ([*FIT, "words.csv", "--columns", "b"], 1, "words.csv: row 2, column 'b' holds 'five'"),
         ([*FIT, "missing.csv"], 1, "missing.csv: row 3, column 'b' is missing"),
         ([*FIT, "semicolons.csv"], 1, "separated by ';'. Expected commas"),
+        ([*CHAIN, "semicolons.csv"], 1, "separated by ';'. Expected commas"),
+        ([*CHAIN, "nowhere.csv"], 1, "nowhere.csv does not exist"),
+        ([*CHAIN, "names.csv"], 1, "names.csv has a line of names but no rows"),
+        ([*CHAIN, "rows.csv", "--columns", "a,z"], 1, "no column 'z'. Its columns are i, a, b, w"),
+        ([*CHAIN, "rows.csv", "--kind", "z=count"], 1, "--kind names 'z', which is no column of"),
+        ([*CHAIN, "rows.csv", "--kind", "a=count"], 1, "--kind a=… is 'count', but there is"),
+        ([*CHAIN, "rows.csv", "--kind", "a"], 2, "--kind must be NAME=KIND"),
+        ([*CHAIN, "rows.csv", "--n-components", "9"], 2, "setting of --estimator diffusion"),
+        ([*CHAIN, "rows.csv", "--checkpoint", "c"], 2, "--checkpoint is for fits"),
+        ([*FIT, "rows.csv", "--kind", "a=real"], 2, "--kind is a setting of --estimator chain"),
         ([*FIT, "constant.csv"], 1, "('planet'). A constant column has no density"),
         ([*FIT, "constant.csv", *FAMILY], 1, "Leave such columns out: --exclude planet"),
-        (["report", "constant.csv", "-o", "never.html"], 1, "precision ('planet')"),
+        (
+            ["report", "constant.csv", "-o", "never.html", "--estimator", "diffusion"],
+            *(1, "precision ('planet')"),
+        ),
+        (["report", "family.kexpfam", "--kind", "a=count", "-o", "r.html"], 2, "fitted already"),
         ([*FIT, "rows.csv", "--columns", "a,z"], 1, "no column 'z'. Its columns are i, a, b, w"),
         ([*FIT, "rows.csv", "--exclude", "z"], 1, "no column 'z'"),
         ([*FIT, "rows.csv", "--weights", "z"], 1, "no column 'z'"),
@@ -351,7 +371,7 @@ FIT = ["fit", "-o", "never.kexpfam"]
         (["info", "rows.csv"], 1, "expected a model file"),
         (["score", "family.kexpfam", "rows.csv", "-o", "s.xlsx"], 2, ".parquet, .csv, .npy"),
         (["score", "family.kexpfam", "rows.csv", "--json"], 2, "both want standard output"),
-        (["score", "family.kexpfam", "semicolons.csv"], 1, "has no column 'b'"),
+        (["score", "family.kexpfam", "constant.csv"], 1, "has no column 'b'"),
         (["score", "family.kexpfam", "words.csv"], 1, "row 2, column 'b' holds 'five'"),
         (["sample", "family.kexpfam", "--method", "flow"], 1, "method must be"),
         (["report", "rows.csv", "--data", "rows.csv", "-o", "r.html"], 2, "is data already"),
@@ -553,6 +573,7 @@ def test_help_of_every_command_has_an_example(run):
         "score",
         "predict",
         "sample",
+        "impute",
         "test",
         "info",
         "report",

@@ -323,7 +323,7 @@ def test_settings_of_objects(build, message):
         (lambda m, d: jax_log_density(family()), NotFittedError, "not fitted"),
         (lambda m, d: make_report(data=ROWS, model="m.kexpfam"), ValueError, r"kexpfam\.load"),
         (
-            lambda m, d: make_report(data=np.full((30, 2), np.nan)),
+            lambda m, d: make_report(data=np.full((30, 2), np.nan), model=KernelDiffusion()),
             ValueError,
             "KernelDiffusion does",
         ),

@@ -309,7 +309,7 @@ def test_the_file_is_the_page(family, tmp_path):
         ({"model": KernelDiffusion()}, "got an unfitted"),
         ({"model": object()}, "has no score_samples"),
         ({"data": np.zeros((5, 2))}, "at least 20 rows"),
-        ({"data": np.zeros((50, 2))}, "columns that vary"),
+        ({"data": np.zeros((50, 2)), "model": KernelDiffusion()}, "columns that vary"),
     ],
 )
 def test_what_cannot_be_reported_is_refused(given, message):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kexpfam import KernelDiffusion
+from kexpfam import KernelChain, KernelDiffusion
 from kexpfam.datasets import make_density
 from kexpfam.report import write_report
 
@@ -198,6 +198,45 @@ def test_a_narrow_page_does_not_overflow(browser):
     needed, there = browser.execute_script(widths)
     assert there == 400
     assert needed <= there
+
+
+@pytest.fixture(scope="module")
+def mixed_page(tmp_path_factory):
+    """The address of a page about 20 rows of a category and a number, the first of them missing."""
+    generator = np.random.default_rng(0)
+    side = np.where(np.arange(60) % 3, "left", HOSTILE)
+    frame = pd.DataFrame({"side": side, "width": generator.standard_normal(60) + (side == "left")})
+    frame.loc[0, "width"] = np.nan
+    path = tmp_path_factory.mktemp("mixed") / "report.html"
+    write_report(path, data=frame[:20], model=KernelChain(random_state=0).fit(frame))
+    return path.as_uri()
+
+
+def test_levels_have_their_names_on_axes_and_in_words(chromium, mixed_page):
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    chromium.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    chromium.get(mixed_page)
+    widths = "return [document.documentElement.scrollWidth, window.innerWidth]"
+    needed, there = chromium.execute_script(widths)
+    assert needed <= there == 400
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    chromium.get(mixed_page)
+    for axis in "xy":
+        Select(named(chromium, f"pairs-{axis}")).select_by_visible_text("side")
+        ticks = [node.text for node in chromium.find_elements(By.CSS_SELECTOR, "#pairs-plot .tick")]
+        assert "left" in ticks
+        assert any(HOSTILE.startswith(text.rstrip("…")) for text in ticks if len(text) > 3)
+    assert points(chromium, "data") == 20
+    # One level lies over the other, not all points in one place.
+    places = chromium.find_elements(By.CSS_SELECTOR, "#pairs-plot .point-data")
+    assert len({place.get_attribute("cx") for place in places}) > 10
+    buttons = chromium.find_elements(By.CSS_SELECTOR, "#unusual-table .pick")
+    click(chromium, next(button for button in buttons if button.text == "1"))
+    detail = named(chromium, "pairs-detail").text.splitlines()
+    assert detail[detail.index("side") + 1] == HOSTILE
+    assert detail[detail.index("width") + 1] == "missing"
+    assert chromium.find_elements(By.TAG_NAME, "img") == []
+    assert not [one for one in chromium.get_log("browser") if one["level"] == "SEVERE"]
 
 
 def contrast(browser, selector: str) -> float:

@@ -13,13 +13,16 @@ import typer
 import kexpfam
 from kexpfam.choices import nearest
 from kexpfam.cli.inputs import STANDARD, opened, split_names
-from kexpfam.cli.models import column_names, described, ready
+from kexpfam.cli.models import column_names, described, kind_lines, ready
 from kexpfam.cli.outputs import check_output, naming
+from kexpfam.cli.tables import fit_table, kinds_from
 from kexpfam.cli.terminal import Terminal
+from kexpfam.estimators.mixed_rows import takes_tables
 
-__all__ = ["Source", "Target", "fit_model"]
+__all__ = ["ESTIMATORS", "Source", "Target", "fit_model"]
 
-_ESTIMATORS: dict[str, Any] = {
+ESTIMATORS: dict[str, Any] = {
+    "chain": kexpfam.KernelChain,
     "diffusion": kexpfam.KernelDiffusion,
     "family": kexpfam.KernelExponentialFamily,
     "conditional": kexpfam.ConditionalKernelExponentialFamily,
@@ -53,7 +56,13 @@ def fit_model(
 ) -> None:
     """Fit, save, and say what came out. `given` are the options that the user gave."""
     estimator = _kind(source, estimator)
-    model = _ESTIMATORS[estimator](**_settings(estimator, given), verbose=terminal.lively)
+    model = ESTIMATORS[estimator](**_settings(estimator, given), verbose=terminal.lively)
+    mixed = takes_tables(model)
+    if mixed and target.checkpoint is not None:
+        raise typer.BadParameter(
+            "--checkpoint is for fits that walk through very many rows: --estimator diffusion or "
+            "family."
+        )
     options = _fit_options(target, terminal)
     if target.output == STANDARD:
         raise typer.BadParameter(
@@ -67,22 +76,31 @@ def fit_model(
         columns=_columns(source),
         exclude=split_names(source.exclude),
         weights=source.weights,
+        mixed=mixed,
     ) as data:
         ready()
         start = time.perf_counter()
-        model.fit(data.for_fit(), source.target, sample_weight=source.weights, **options)
+        if mixed:
+            columns, remarks = fit_table(model, data, terminal)
+        else:
+            columns, remarks = [], []
+            model.fit(data.for_fit(), source.target, sample_weight=source.weights, **options)
         seconds = time.perf_counter() - start
     model.set_params(verbose=False)
     with naming(output):
         model.save(output)
     description = described(model)
     record = {"output": str(output), "seconds": seconds, **description}
+    if columns:
+        record["column_summaries"] = [one._asdict() for one in columns]
     names = column_names(model)
     what = f"{len(names)} columns"
     if source.target is not None:
         what = f"{source.target} given {what}"
     lines = [
         f"{description['kind']} of {what}, fitted in {seconds:.1f} s.",
+        *(kind_lines(columns) if columns else []),
+        *remarks,
         description["health"]["in_words"],
         f"Model: {output}",
     ]
@@ -94,7 +112,7 @@ def _kind(source: Source, estimator: str | None) -> str:
     if source.target is None:
         if estimator == "conditional":
             raise typer.BadParameter("--estimator conditional needs --target COLUMN.")
-        return estimator or "diffusion"
+        return estimator or "chain"
     if estimator not in (None, "conditional"):
         raise typer.BadParameter(
             f"--estimator {estimator} is a density of whole rows. With --target, leave it out."
@@ -127,15 +145,15 @@ def _fit_options(target: Target, terminal: Terminal) -> dict[str, Any]:
 def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """An estimator's parameters from the options that were given."""
     settings = {name: value for name, value in given.items() if value is not None}
-    foreign = sorted(set(settings) - set(_ESTIMATORS[estimator]().get_params()))
+    foreign = sorted(set(settings) - set(ESTIMATORS[estimator]().get_params()))
     if foreign:
         option = "--" + _OPTIONS.get(foreign[0], foreign[0].replace("_", "-"))
-        other = next(
-            name for name, kind in _ESTIMATORS.items() if foreign[0] in kind().get_params()
-        )
+        other = next(name for name, kind in ESTIMATORS.items() if foreign[0] in kind().get_params())
         raise typer.BadParameter(
             f"{option} is a setting of --estimator {other}, not of {estimator}."
         )
+    if "columns" in settings:
+        settings["columns"] = kinds_from(settings["columns"])
     for name in ("noise", "marginals"):
         if settings.get(name) == "none":
             settings[name] = None
@@ -153,7 +171,12 @@ def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Options that are called otherwise than the parameter.
-_OPTIONS = {"n_levels": "levels", "random_state": "seed", "standardize": "no-standardize"}
+_OPTIONS = {
+    "columns": "kind",
+    "n_levels": "levels",
+    "random_state": "seed",
+    "standardize": "no-standardize",
+}
 _AUTO = "auto"
 
 

@@ -11,7 +11,7 @@ import csv
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,15 @@ from typing import Any
 
 from kexpfam.cli.terminal import Terminal
 from kexpfam.data.files import FORMATS, FileRows
+from kexpfam.data.frames import ReadTable, read_table
+from kexpfam.data.kinds import ColumnKind
 from kexpfam.progress import Progress
 
 __all__ = ["STANDARD", "Data", "is_data", "opened", "split_names"]
 
 STANDARD = "-"
 # What a CSV may have in place of a missing number.
+_CHAIN = "(A model that was fitted with --estimator chain takes words and empty cells.)"
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 
 
@@ -46,6 +49,10 @@ class Data:
         return FileRows(
             self.files, self.columns, self.weights, progress or Progress(), chunk_rows=chunk_rows
         )
+
+    def table(self, seed: int, kinds: Mapping[str, ColumnKind] | None = None) -> ReadTable:
+        """The rows as a data frame, or a random sample where there are very many."""
+        return read_table(self.files, self.columns, self.weights, seed=seed, kinds=kinds)
 
     def for_fit(self) -> Any:
         """What an estimator's `fit` takes: paths, or a dataset of the chosen columns."""
@@ -85,8 +92,12 @@ def opened(
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     weights: str | None = None,
+    mixed: bool = False,
 ) -> Iterator[Data]:
-    """The named files, with columns chosen; complaints about them are made precise."""
+    """The named files, with columns chosen; complaints about them are made precise.
+
+    In a mixed table cells may hold anything.
+    """
     exclude = exclude or ()
     with tempfile.TemporaryDirectory(prefix="kexpfam-") as folder:
         kept = Path(folder) / "input.csv"
@@ -94,6 +105,8 @@ def opened(
         if kept in files:
             with kept.open("wb") as copy:
                 shutil.copyfileobj(sys.stdin.buffer, copy)
+        for file, name in zip(files, names, strict=True):
+            _refuse_other_separators(file, "standard input" if name == STANDARD else name)
         try:
             data = _chosen(files, columns, exclude, weights)
             _warn_of_numbers_for_names(data, terminal)
@@ -101,8 +114,23 @@ def opened(
         except ValueError as error:
             if hasattr(error, "format_message"):
                 raise
-            text = _more_precise(error, files, columns, exclude, weights)
+            wanted = [] if mixed else columns
+            text = _more_precise(error, files, wanted, exclude, weights)
             raise ValueError(text.replace(str(kept), "standard input")) from error
+
+
+def _refuse_other_separators(file: Path, label: str) -> None:
+    """A table of one column with semicolons in its name has more than one."""
+    if file.suffix.lower() != ".csv" or not file.is_file():
+        return
+    with file.open(newline="", encoding="utf-8", errors="replace") as lines:
+        header = next(csv.reader(lines), [])
+    separator = next((mark for mark in ";\t|" if mark in "".join(header)), None)
+    if separator is not None and len(header) == 1:
+        raise ValueError(
+            f"{label}: the line of names looks like several columns, separated by {separator!r}. "
+            "Expected commas: convert it first."
+        )
 
 
 def _chosen(
@@ -171,7 +199,8 @@ def _first_bad_cell(
     with file.open(newline="", encoding="utf-8", errors="replace") as lines:
         reader = csv.reader(lines)
         header = next(reader, [])
-        wanted = {*(columns or header), *([weights] if weights else [])} - set(exclude)
+        chosen = header if columns is None else columns
+        wanted = {*chosen, *([weights] if weights else [])} - set(exclude)
         number = 0
         for cells in filter(None, reader):
             number += 1
@@ -182,17 +211,16 @@ def _first_bad_cell(
                 )
             for name, cell in zip(header, cells, strict=True):
                 if name in wanted and not _is_number(cell):
-                    return f"{file}: row {number}, column {name!r} {_complaint(name, cell)}"
+                    return f"{file}: row {number}, column {name!r} {_complaint(cell)}"
     return f"{file} has a line of names but no rows." if header and number == 0 else None
 
 
-def _complaint(name: str, cell: str) -> str:
+def _complaint(cell: str) -> str:
     if cell.strip().lower() in _MISSING:
-        return "is missing. Expected numbers: drop or fill such rows first."
-    separator = next((mark for mark in ";\t|" if mark in name and mark in cell), None)
-    if separator is not None:
-        return f"looks like several, separated by {separator!r}. Expected commas: convert it first."
-    return f"holds {cell!r}, which is no number. Correct it, or leave the row or column out."
+        return f"is missing. Expected numbers: drop or fill such rows first. {_CHAIN}"
+    return (
+        f"holds {cell!r}, which is no number. Correct it, or leave the row or column out. {_CHAIN}"
+    )
 
 
 def _is_number(text: str) -> bool:

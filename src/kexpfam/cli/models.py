@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import numpy as np
 import kexpfam
 from kexpfam.cli.inputs import is_data
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.mixed import ColumnSummary
 
 __all__ = [
     "column_names",
     "described",
     "is_conditional",
+    "kind_lines",
     "loaded",
     "ready",
     "shown",
@@ -77,10 +80,30 @@ def described(model: Any) -> dict[str, Any]:
         "kind": type(model).__name__,
         "columns": column_names(model),
         "named": hasattr(model, "feature_names_in_"),
+        "kinds": _kinds(model),
         "settings": settings,
         "fitted": model.fitted_.summary(column_names(model)),
         "health": _health(model),
     }
+
+
+def _kinds(model: Any) -> dict[str, str]:
+    """What the columns are; a target has inputs instead."""
+    if is_conditional(model):
+        return {}
+    kinds = model.column_kinds_.values()
+    return dict(zip(column_names(model), map(str, kinds), strict=True))
+
+
+def kind_lines(columns: Sequence[ColumnSummary]) -> list[str]:
+    """A table of columns: name, kind, what it holds, and how much of it is missing."""
+    cells = [("column", "kind", "missing", "values")]
+    cells += [(one.name, one.kind, f"{one.missing:.1%}", one.values) for one in columns]
+    widths = [max(len(row[place]) for row in cells) for place in range(3)]
+    return [
+        f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip()
+        for row in cells
+    ]
 
 
 def _health(model: Any) -> dict[str, Any]:
@@ -99,11 +122,11 @@ def shown(description: dict[str, Any]) -> list[str]:
     """A description as lines."""
     columns = description["columns"]
     lines = [f"{description['kind']} of {len(columns)} columns: {_short(columns)}"]
-    for part in ("settings", "fitted", "health", "versions"):
-        if part in description:
+    for part in ("kinds", "settings", "fitted", "health", "versions"):
+        if description.get(part):
             lines.append(f"{part}")
             lines += [
-                f"  {name.replace('_', ' '):<22} {_short(value)}"
+                f"  {name if part == 'kinds' else name.replace('_', ' '):<22} {_short(value)}"
                 for name, value in description[part].items()
             ]
     return lines

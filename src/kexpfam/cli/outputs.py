@@ -1,4 +1,4 @@
-"""Tables of numbers as a command writes them: Parquet, CSV and .npy, block by block.
+"""Tables as a command writes them: Parquet, CSV and .npy, block by block.
 
 A file appears under its name when it is whole; an existing one is replaced only when that was asked
 for, and whether it can be written is known before the work begins.
@@ -22,7 +22,7 @@ from kexpfam.cli.inputs import STANDARD
 from kexpfam.cli.terminal import STANDARD_OUTPUT, Terminal
 from kexpfam.writing import whole_file
 
-__all__ = ["check_output", "check_table_output", "naming", "table_output"]
+__all__ = ["check_holds_words", "check_output", "check_table_output", "naming", "table_output"]
 
 Write = Callable[[Sequence[np.ndarray]], None]
 
@@ -62,6 +62,15 @@ def check_table_output(output: str, force: bool, terminal: Terminal) -> None:
             f"{', '.join(_WRITERS)}, or - for CSV on standard output."
         )
     check_output(Path(output), force)
+
+
+def check_holds_words(output: str, columns: Sequence[np.ndarray]) -> None:
+    """Refuse words in a file that has a place for numbers only."""
+    if Path(output).suffix.lower() == ".npy" and any(one.dtype.kind in "OUS" for one in columns):
+        raise ValueError(
+            f"{output} would be an array of numbers, and some columns hold words. Write a .csv or "
+            ".parquet file."
+        )
 
 
 @contextmanager

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
 
-from kexpfam.cli.inputs import is_data, opened, split_names
+from kexpfam.cli.fitting import ESTIMATORS
+from kexpfam.cli.inputs import Data, is_data, opened, split_names
 from kexpfam.cli.models import loaded, ready
 from kexpfam.cli.outputs import check_output, naming
+from kexpfam.cli.tables import in_options, kinds_by_name, kinds_from
 from kexpfam.cli.terminal import Terminal
+from kexpfam.estimators.mixed_rows import takes_tables
 from kexpfam.report import make_report
 
 __all__ = ["Subject", "report_on"]
@@ -26,6 +30,8 @@ class Subject(NamedTuple):
     data: list[str]
     columns: str | None
     exclude: str | None
+    estimator: str | None
+    kinds: list[str]
 
     @property
     def model_path(self) -> str | None:
@@ -41,6 +47,22 @@ class Subject(NamedTuple):
             )
         return self.named[0]
 
+    def model(self, terminal: Terminal) -> Any:
+        """The model of the file, or an unfitted one."""
+        kinds = kinds_from(self.kinds)
+        if self.model_path is not None:
+            if self.estimator or kinds:
+                raise typer.BadParameter(
+                    f"--estimator and --kind are for data; {self.model_path} is fitted already."
+                )
+            return loaded(self.model_path, terminal, conditional=False)
+        model = ESTIMATORS[self.estimator or "chain"]()
+        if kinds is not None:
+            if not takes_tables(model):
+                raise typer.BadParameter("--kind is a setting of --estimator chain.")
+            model.set_params(columns=kinds)
+        return model
+
 
 def report_on(
     subject: Subject, output: str, terminal: Terminal, *, title: str | None, seed: int, force: bool
@@ -50,13 +72,16 @@ def report_on(
     path = Path(output)
     check_output(path, force)
     options: dict[str, Any] = {"random_state": seed, "title": title, "progress": terminal.progress}
-    model = None if model_path is None else loaded(model_path, terminal, conditional=False)
+    model = subject.model(terminal)
     files = subject.named if model_path is None else subject.data
     ready()
     if files:
         columns, exclude = split_names(subject.columns), split_names(subject.exclude)
-        with opened(files, terminal, columns=columns, exclude=exclude) as data:
-            report = make_report(model=model, data=data.for_fit(), **options)
+        mixed = takes_tables(model)
+        with opened(files, terminal, columns=columns, exclude=exclude, mixed=mixed) as data:
+            rows = _table(model, data, seed, terminal) if mixed else data.for_fit()
+            with in_options():
+                report = make_report(model=model, data=rows, **options)
     else:
         report = make_report(model=model, **options)
     with naming(path):
@@ -69,3 +94,16 @@ def report_on(
         **{name: report.sections[name].data for name in _FIGURES if name in report.sections},
     }
     terminal.done(record, [f"Report: {output}"])
+
+
+def _table(model: Any, data: Data, seed: int, terminal: Terminal) -> Any:
+    """Rows as a fitted model has them, or as they are."""
+    if not hasattr(model, "fitted_"):
+        read = data.table(seed)
+        for doubt in read.doubts:
+            terminal.warn(doubt)
+        return read.frame
+    kinds = kinds_by_name(model, data)
+    if hasattr(model, "feature_names_in_") and data.names is not None:
+        data = replace(data, columns=tuple(kinds))
+    return data.table(seed, kinds).frame

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import typer
 
+from kexpfam.cli.imputing import draw_the_rest
 from kexpfam.cli.inputs import STANDARD, opened
 from kexpfam.cli.models import column_names, is_conditional, loaded, target_name
-from kexpfam.cli.outputs import check_table_output, table_output
+from kexpfam.cli.outputs import check_holds_words, check_table_output, table_output
 from kexpfam.cli.scoring import blocks, columns_for, positional
+from kexpfam.cli.tables import columns_of
 from kexpfam.cli.terminal import Terminal
 
 __all__ = ["sample_rows"]
@@ -40,16 +43,30 @@ def sample_rows(
             )
         _sample_targets(model, given, n_rows or 1, output, terminal, seed)
         return
+    if given and not hasattr(model, "impute"):
+        raise typer.BadParameter(
+            f"--given is for densities of a target, and for models that can fill in what is not "
+            f"given; {model_path} is a {type(model).__name__}. Fit a KernelChain: kexpfam fit DATA."
+        )
+    if method is not None and (given or "method" not in signature(model.sample).parameters):
+        raise typer.BadParameter(
+            f"--method must be left out: a {type(model).__name__} draws "
+            f"{'what is not given' if given else 'one column after the other'} in one way only."
+        )
     if given:
-        raise typer.BadParameter(f"--given is for densities of a target; {model_path} is of rows.")
+        draw_the_rest(
+            model, given, n_rows or 1, output, terminal, seed=seed, rows_are_named=True, partly=True
+        )
+        return
     n_rows = n_rows or _ROWS
     options = {} if method is None else {"method": method}
     with terminal.working(f"drawing {n_rows} rows"):
         rows = model.sample(n_rows, random_state=seed, **options)
-    names = column_names(model)
+    names, columns = column_names(model), columns_of(rows)
+    check_holds_words(output, columns)
     with table_output(output, names) as write:
         for start in range(0, n_rows, 8192):
-            write(list(rows[start : start + 8192].T))
+            write([column[start : start + 8192] for column in columns])
     lines = [f"{n_rows} rows drawn with seed {seed}."]
     if output != STANDARD:
         lines.append(f"Table: {output}")

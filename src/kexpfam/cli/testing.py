@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from kexpfam.cli.inputs import opened
-from kexpfam.cli.models import loaded
+from kexpfam.cli.models import column_names, loaded
 from kexpfam.cli.scoring import blocks, columns_for, positional
+from kexpfam.cli.tables import table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.estimators.mixed_rows import takes_tables
 from kexpfam.goodness_of_fit import fssd_test, stein_test
 
 __all__ = ["judge_rows"]
@@ -28,9 +30,15 @@ def judge_rows(
 ) -> float:
     """Print statistic, p-value and what they mean; the p-value comes back."""
     model = loaded(model_path, terminal, conditional=False)
-    with opened(files, terminal, columns=columns_for(model, files)) as data:
-        plain = positional(model)
-        pieces = [(rows, plain.gradient(rows)) for rows in blocks(data, terminal)]
+    _refuse_columns_without_gradient(model, model_path)
+    mixed = takes_tables(model)
+    with opened(files, terminal, columns=columns_for(model, files), mixed=mixed) as data:
+        if mixed:
+            tables = (rows for rows, _ in table_blocks(model, data))
+            pieces = [(model.as_numbers(rows), model.gradient(rows)) for rows in tables]
+        else:
+            plain = positional(model)
+            pieces = [(rows, plain.gradient(rows)) for rows in blocks(data, terminal)]
     rows, gradients = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     scale = rows.std(axis=0)
     scale[scale == 0] = 1.0
@@ -51,6 +59,22 @@ def judge_rows(
     ]
     terminal.result(record, lines)
     return float(found.p_value)
+
+
+def _refuse_columns_without_gradient(model: Any, path: str) -> None:
+    kinds = dict(zip(column_names(model), model.column_kinds_.values(), strict=True))
+    without = [f"{name} ({kind})" for name, kind in kinds.items() if not kind.has_gradient]
+    if without:
+        smooth = [name for name, kind in kinds.items() if kind.has_gradient]
+        more = f" and {len(without) - 3} more" if len(without) > 3 else ""
+        remedy = f"kexpfam report {path} --data DATA compares rows and draws of all columns"
+        if smooth:
+            others = f"kexpfam fit DATA --columns {','.join(smooth)}"
+            remedy += f"; or test a model of the others: {others}"
+        raise ValueError(
+            "The kernel Stein test needs complete columns of real numbers without bounds and "
+            f"atoms, and there are {', '.join(without[:3])}{more}. {remedy}."
+        )
 
 
 def _usual(n_rows: int) -> str:

@@ -63,7 +63,12 @@ class ColumnKind(NamedTuple):
 
     def __str__(self) -> str:
         """In a line, for people."""
-        words: list[str] = [self.kind]
+        holes = ["missing values"] if self.missing else []
+        return "; ".join([self.kind, *self.details(), *holes])
+
+    def details(self) -> list[str]:
+        """Bounds, levels, rare levels and atoms, in words."""
+        words: list[str] = []
         low, high = self.bounds
         if self.kind == "bounded":
             words.append(f"{low:g} ≤ x ≤ {high:g}" if np.isfinite(low + high) else
@@ -75,9 +80,26 @@ class ColumnKind(NamedTuple):
             words.append(f"{len(self.pooled)} rare ones pooled")
         if self.atoms:
             words.append(f"atoms at {', '.join(f'{atom:g}' for atom in self.atoms)}")
-        if self.missing:
-            words.append("missing values")
-        return "; ".join(words)
+        return words
+
+    @property
+    def family(self) -> Literal["number", "boolean", "word"]:
+        """What its values are: levels may be numbers, too."""
+        values = (*self.levels, *self.pooled)
+        if values and all(isinstance(value, bool) for value in values):
+            return "boolean"
+        return "word" if any(isinstance(value, str) for value in values) else "number"
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether it has a density on the whole line, so that Stein's identity holds."""
+        return self.kind == "real" and not self.atoms and not self.missing
+
+    def names(self) -> list[str] | None:
+        """What its codes stand for, with the pool as one; None where they are the numbers."""
+        if not self.levels and not self.pooled:
+            return None
+        return [*map(str, self.levels), *(["rare values"] if self.pooled else [])]
 
     @property
     def is_category(self) -> bool:

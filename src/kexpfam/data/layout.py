@@ -50,6 +50,12 @@ class Layout(NamedTuple):
     flagged: tuple[int, ...]
 
     @property
+    def order(self) -> list[int]:
+        """Columns of the table in the order in which the chain is done with them."""
+        categories = [column for column in self.categories if self.kinds[column].is_category]
+        return [*categories, *self.numerics]
+
+    @property
     def level_counts(self) -> list[int]:
         """How many levels each category has; atoms and none of them are levels, too."""
         counts = []

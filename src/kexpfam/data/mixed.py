@@ -19,7 +19,16 @@ from kexpfam.data.cells import library_of, read_cells
 from kexpfam.data.columns import called
 from kexpfam.data.kinds import ColumnKind, kind_from, read_kind
 
-__all__ = ["MixedTable", "read_mixed"]
+__all__ = ["ColumnSummary", "MixedTable", "read_mixed", "summarized"]
+
+
+class ColumnSummary(NamedTuple):
+    """A column for people: its kind, its range or vocabulary, and the share that is missing."""
+
+    name: str
+    kind: str
+    values: str
+    missing: float
 
 
 class MixedTable(NamedTuple):
@@ -114,6 +123,21 @@ def read_mixed(
     return table, np.column_stack(columns)
 
 
+def summarized(
+    names: Sequence[str], kinds: Sequence[ColumnKind], codes: Float[np.ndarray, "n d"]
+) -> list[ColumnSummary]:
+    """What columns are, and what of it is in the rows."""
+    found = []
+    for name, kind, column in zip(names, kinds, codes.T, strict=True):
+        there = column[np.isfinite(column)]
+        words = kind.details()
+        if kind.names() is None and len(there):
+            words.insert(0, f"{there.min():g} to {there.max():g}")
+        missing = float(np.isnan(column).mean()) if len(column) else 0.0
+        found.append(ColumnSummary(name, kind.kind, "; ".join(words), missing))
+    return found
+
+
 def _wanted(given: Any, names: Sequence[str] | None, n_columns: int) -> dict[int, Any]:
     """Given kinds by the number of the column."""
     if given is None:
@@ -155,7 +179,8 @@ def _pandas_frame(table: MixedTable, columns: list[np.ndarray], index: Any) -> A
             continue
         made = pd.Series(column, index=index)
         holes = bool(made.isna().any())
-        if not (holes and kind.dtype.startswith(("int", "uint", "bool"))):
+        # Of these dtypes, none has a place for what is missing.
+        if not (holes and (kind.dtype.startswith(("int", "uint")) or kind.dtype == "bool")):
             made = made.astype(kind.dtype)
         elif kind.dtype != "bool":
             made = made.astype(float)

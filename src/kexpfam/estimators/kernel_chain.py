@@ -154,7 +154,20 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
     def _names(self) -> list[str] | None:
         return list(getattr(self, "feature_names_in_", [])) or None
 
-    def _codes(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def as_numbers(self, X: Any) -> Float[np.ndarray, "n d"]:
+        """X as the rows of numbers that `density_` takes.
+
+        A level is its place among the levels of its column, NaN stands for what is missing, and an
+        infinite number for a level that was never seen.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
         check_is_fitted(self)
         return self.fitted_.table.codes(checked_table(self, X, reset=False))
 
@@ -209,7 +222,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         error : ndarray of shape (n_samples,)
             Only with `return_error`.
         """
-        codes = self._codes(X)
+        codes = self.as_numbers(X)
         logs, errors = self.density_.log_density_and_error(codes)
         return (logs, errors) if return_error else logs
 
@@ -228,7 +241,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         -------
         ndarray or data frame of shape (n_samples, n_features)
         """
-        codes = self._codes(X)
+        codes = self.as_numbers(X)
         found = self.density_.contributions(codes)
         return framed(X, found, self.fitted_.table.labels())
 
@@ -244,7 +257,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         gradient : ndarray of shape (n_samples, n_features)
             NaN in columns of whole numbers, grades and categories, and where a value is missing.
         """
-        codes = self._codes(X)
+        codes = self.as_numbers(X)
         return self.density_.gradient(codes)
 
     def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
@@ -258,7 +271,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         -------
         laplacian : ndarray of shape (n_samples,)
         """
-        codes = self._codes(X)
+        codes = self.as_numbers(X)
         return self.density_.laplacian(codes)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
@@ -279,6 +292,21 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         codes = self.density_.sample(whole("n_samples", n_samples), generator)
         return self.fitted_.table.table(codes, generator)
 
+    def sample_with_diagnostics(self, n_samples: int, random_state: Any = None) -> tuple[Any, None]:
+        """Draws, which are independent: there are no Markov chains to look at.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None, default=None
+
+        Returns
+        -------
+        draws : data frame or ndarray of shape (n_samples, n_features)
+        chains : None
+        """
+        return self.sample(n_samples, random_state), None
+
     def impute(self, X: Any, random_state: Any = None) -> Any:
         """X with every missing value drawn, given the other values of its row.
 
@@ -293,7 +321,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         -------
         data frame or ndarray of shape (n_samples, n_features)
         """
-        codes, generator = self._codes(X), seeded(random_state)
+        codes, generator = self.as_numbers(X), seeded(random_state)
         gone = np.flatnonzero(np.isnan(codes).any(axis=1))
         if len(gone):
             found = completed(self.density_, codes[gone], _IMPUTING_DRAWS, generator)
@@ -324,7 +352,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
             With ``quantiles``, ``probabilities``, ``sample``, ``log_density`` and
             ``effective_sample_size``.
         """
-        codes = self._codes(X)
+        codes = self.as_numbers(X)
         places = self._places(columns)
         return TableConditional.drawn(
             self.fitted_, codes, places, whole("n_draws", n_draws, 2), seeded(random_state),

@@ -29,6 +29,7 @@ from kexpfam.estimators.checks import checked_flag, checked_rows
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
+from kexpfam.estimators.real_columns import RealColumns
 from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import FlowWarning, ModelFileError
@@ -66,6 +67,7 @@ class KernelDiffusion(
     Saved,
     JudgedFit,
     MeanLogDensity,
+    RealColumns,
     SurprisingValues,
     DensityMixin,
     BaseEstimator,

@@ -23,6 +23,7 @@ from kexpfam.estimators.checks import (
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
+from kexpfam.estimators.real_columns import RealColumns
 from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import ModelFileError
@@ -53,6 +54,7 @@ class KernelExponentialFamily(
     Saved,
     JudgedFit,
     MeanLogDensity,
+    RealColumns,
     SurprisingValues,
     DensityMixin,
     BaseEstimator,

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from kexpfam.data.cells import library_of
 
-__all__ = ["checked_table"]
+__all__ = ["checked_table", "takes_tables"]
+
+
+def takes_tables(estimator: Any) -> bool:
+    """Whether an estimator takes words and missing values, and not numbers alone."""
+    return bool(get_tags(estimator).input_tags.string)
 
 
 def checked_table(estimator: Any, X: Any, *, reset: bool) -> Any:

@@ -95,6 +95,20 @@ class ChainDensity(Chain):
             found[:, column] += terms.numbers[:, place]
         return found
 
+    def terms_in_words(self) -> dict[int, str]:
+        """What columns have beside the mixture and the shares of levels, by their number."""
+        found: dict[int, list[str]] = {}
+        for column, term in zip(self.layout.categories, self.category_terms, strict=True):
+            if term.functions is not None:
+                found.setdefault(column, []).append("probabilities that depend on other columns")
+        for column, number in zip(self.layout.numerics, self.number_terms, strict=True):
+            if number.location is not None:
+                share = f"a regression with a share of {number.share:.2g}"
+                found.setdefault(column, []).append(share)
+            if number.functions is not None:
+                found.setdefault(column, []).append("a tilt")
+        return {column: " and ".join(words) for column, words in found.items()}
+
     def terms(self, parts: Parts) -> Terms:
         """The chain rule, term by term."""
         inputs = self.inputs(parts)

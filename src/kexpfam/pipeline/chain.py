@@ -10,7 +10,8 @@ rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, in 
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -39,9 +40,11 @@ from kexpfam.tuning.table_base import (
     table_rows,
 )
 
-__all__ = ["ChainFit", "ChainSettings", "fit_chain"]
+__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_chain"]
 
-_SKETCH, _N_FOLDS = 50_000, 5
+# Distinct rows that are fitted to.
+MOST_ROWS = 50_000
+_N_FOLDS = 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
@@ -64,6 +67,16 @@ class ChainFit(NamedTuple):
     base_search: AverageSearch
     marginals: MarginalKind
     health: Health
+
+    def summary(self, names: Sequence[str]) -> dict[str, Any]:
+        """What was fitted, for people; `names` are those of the columns."""
+        found = self.density.terms_in_words()
+        return {
+            "marginals": self.marginals,
+            "base_components": self.base_search.n_components,
+            "order": [names[column] for column in self.density.layout.order],
+            "beside_the_mixture": {names[column]: words for column, words in found.items()},
+        }
 
 
 @in_turn
@@ -127,7 +140,7 @@ def _distinct(
     whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
     scale = whole.std(axis=0)
     keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
-    sketch = sketch_rows(codes, totals, keys, _SKETCH)
+    sketch = sketch_rows(codes, totals, keys, MOST_ROWS)
     folds = number_folds(sketch.keys, _N_FOLDS).numbers(sketch.keys)
     return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds)
 

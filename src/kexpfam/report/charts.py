@@ -11,7 +11,11 @@ from jaxtyping import Float
 
 from kexpfam.report.markup import Html, element, number
 
-__all__ = ["Interval", "histogram_chart", "interval_chart", "line_chart", "nice_ticks"]
+__all__ = ["Interval", "bar_chart", "histogram_chart", "interval_chart", "line_chart", "nice_ticks"]
+
+
+# Letters of a level's name beside its bar.
+_LONGEST_NAME = 15
 
 
 class Interval(NamedTuple):
@@ -122,6 +126,34 @@ def histogram_chart(
         x = frame.x(mark)
         parts.append(_line(x, frame.top, x, frame.bottom, "mark"))
     return _svg(width, height, label, [*parts, *_x_axis(frame)])
+
+
+def bar_chart(
+    names: Sequence[str],
+    bars: Float[np.ndarray, " k"] | None,
+    marks: Float[np.ndarray, " k"] | None,
+    label: str,
+) -> Html:
+    """Shares of levels, one under the other: filled bars (data) and upright lines (draws)."""
+    width, row_height, left = 320, 20, 104
+    height = row_height * len(names) + 32
+    shown = [shares for shares in (bars, marks) if shares is not None]
+    largest = max(float(np.max(shares)) for shares in shown) or 1.0
+    frame = _Frame(
+        float(left), width - 10.0, 6.0, height - 24.0, 0.0, 1.05 * largest, 0.0, float(len(names))
+    )
+    parts = []
+    for place, name in enumerate(names):
+        y = frame.top + row_height * place
+        short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+        parts.append(_text(left - 8.0, y + 14, short, "end", "name"))
+        if bars is not None:
+            size = {"width": round(frame.x(bars[place]) - frame.left, 2), "height": row_height - 6}
+            parts.append(element("rect", x=frame.left, y=y + 3, **size, class_="data-bar"))
+        if marks is not None:
+            x = frame.x(marks[place])
+            parts.append(_line(x, y + 1, x, y + row_height - 1, "mark"))
+    return _svg(width, height, label, [*parts, *_x_axis(frame, 4)])
 
 
 def interval_chart(intervals: Sequence[Interval], label: str, axis: str) -> Html:

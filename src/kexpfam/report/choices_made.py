@@ -1,4 +1,4 @@
-"""What was chosen on held-out rows while fitting: noise levels, or the tuning's path."""
+"""What was chosen on held-out rows while fitting: terms, noise levels, or the tuning's path."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam.pipeline.chain import ChainFit
 from kexpfam.pipeline.diffusion import DiffusionFit
 from kexpfam.pipeline.family import FamilyFit
 from kexpfam.report.charts import line_chart
@@ -18,7 +19,7 @@ __all__ = ["choices_section"]
 
 
 def choices_section(evidence: Evidence) -> Section | None:
-    """The levels of a `KernelDiffusion`, or the tuning of a `KernelExponentialFamily`."""
+    """Terms of a `KernelChain`, levels of a `KernelDiffusion`, or tuning of a family."""
     section = _SECTIONS.get(type(evidence.model.fitted_))
     return None if section is None else section(evidence)
 
@@ -123,4 +124,38 @@ def _path(history: list[dict[str, Any]]) -> Html:
     )
 
 
-_SECTIONS: dict[type, Callable[[Evidence], Section]] = {DiffusionFit: _levels, FamilyFit: _tuning}
+def _terms(evidence: Evidence) -> Section:
+    fit: ChainFit = evidence.model.fitted_
+    order, found = fit.density.layout.order, fit.density.terms_in_words()
+    rows = [
+        [str(place + 1), evidence.names[column], found.get(column, "–")]
+        for place, column in enumerate(order)
+    ]
+    maps = {None: "as they are", "gaussianize": "gaussianized", "yeo_johnson": "Yeo–Johnson"}
+    words = (
+        "The density is a product along this order, each column given the ones above it. Numbers "
+        f"have a mixture of {fit.base_search.n_components} components (columns: "
+        f"{maps[fit.marginals]}), categories their shares; what else held-out rows wanted stands "
+        "beside them."
+        if fit.density.mixture is not None
+        else "The density is a product along this order, each column given the ones above it."
+    )
+    heads = ["Place", "Column", "Beside the mixture or the shares"]
+    body = joined(
+        [
+            element("p", words),
+            table("Columns in the order of the chain", heads, rows, numeric=False),
+        ]
+    )
+    data = {
+        "order": [evidence.names[column] for column in order],
+        "beside": [row[2] for row in rows],
+    }
+    return Section("choices", "What was chosen for each column", body, data)
+
+
+_SECTIONS: dict[type, Callable[[Evidence], Section]] = {
+    ChainFit: _terms,
+    DiffusionFit: _levels,
+    FamilyFit: _tuning,
+}

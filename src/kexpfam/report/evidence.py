@@ -2,18 +2,21 @@
 
 | given              | the model                          | the rows that judge it              |
 |--------------------|------------------------------------|-------------------------------------|
-| rows               | `KernelDiffusion`, fitted to a part| the other part                      |
+| rows               | `KernelChain`, fitted to a part    | the other part                      |
 | rows, unfitted one | fitted to a part                   | the other part                      |
 | rows, fitted one   | as it is                           | all of them, or a sample            |
 | a fitted one       | as it is                           | none                                |
 
 | name        | shape  | meaning                                                       |
 |-------------|--------|---------------------------------------------------------------|
-| rows        | (n, d) | judged; none where only a model is given                      |
+| rows        | (n, d) | judged, as numbers; none where only a model is given          |
 | log_density | (n,)   | the model's, at the judged rows                               |
-| gradients   | (n, d) | ∇log p there                                                  |
+| gradients   | (n, d) | ∇log p there; NaN where a column has none                     |
 | training    | (t, d) | at most some thousand rows that the model was fitted to       |
 | draws       | (k, d) | of the model                                                  |
+
+Rows are numbers throughout: a level of a category is its place among the levels, and NaN is what is
+missing. `kinds` say what the numbers of a column stand for.
 """
 
 from __future__ import annotations
@@ -24,14 +27,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.choices import entropy
-from kexpfam.data.spool import NamedBlocks
-from kexpfam.estimators import KernelDiffusion
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.estimators import KernelChain
+from kexpfam.estimators.mixed_rows import takes_tables
 from kexpfam.exceptions import (
     DegenerateTableWarning,
     FlowWarning,
@@ -40,6 +44,7 @@ from kexpfam.exceptions import (
     TuningWarning,
 )
 from kexpfam.progress import Progress
+from kexpfam.report.frame_table import FrameTable, open_frame
 from kexpfam.report.split import KeptRows, RowTable, open_table
 from kexpfam.sampling import Chains
 
@@ -60,6 +65,7 @@ class Evidence:
 
     model: Any
     names: tuple[str, ...]
+    kinds: tuple[ColumnKind, ...]
     seed: int
     fitted_here: bool
     copies_apart: bool
@@ -86,6 +92,17 @@ class Evidence:
         return self.judged.numbers + 1
 
     @property
+    def complete(self) -> Bool[np.ndarray, " n"]:
+        """Which judged rows have no missing values, as draws have none."""
+        return ~np.isnan(self.rows).any(axis=1)
+
+    @property
+    def columns_without_gradient(self) -> list[str]:
+        """Names of the columns that a Stein test cannot have, with what they are."""
+        pairs = zip(self.names, self.kinds, strict=True)
+        return [f"{name} ({kind})" for name, kind in pairs if not kind.has_gradient]
+
+    @property
     def kind(self) -> str:
         """What the judged rows are called."""
         return "held-out row" if self.fitted_here else "given row"
@@ -102,20 +119,25 @@ def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evid
             f"Expected data to fit {type(model).__name__} to, or a fitted model; got an unfitted "
             "one alone. Give data=X, or call model.fit(X) first."
         )
-    table = None if data is None else open_table(data, seed, progress)
+    model = KernelChain() if model is None else model
+    table: RowTable | FrameTable | None = None
+    if data is not None and takes_tables(model):
+        table = open_frame(data, model, seed, fitted=fitted)
+    elif data is not None:
+        table = open_table(data, seed, progress)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if fitted:
             evidence = _of_fitted(model, table, seed)
         else:
             assert table is not None
-            evidence = _of_split(KernelDiffusion() if model is None else model, table, seed)
+            evidence = _of_split(model, table, seed)
     complaints = _complaints(caught)
     return Evidence(
         **evidence,
         seed=seed,
         fitted_here=not fitted,
-        copies_apart=table is not None and table.keying.by_place,
+        copies_apart=table is not None and table.copies_apart,
         complaints=complaints,
     )
 
@@ -132,9 +154,9 @@ def _is_fitted(model: Any) -> bool:
     missing = [name for name in ("score_samples", "gradient", "sample") if not hasattr(model, name)]
     if missing:
         raise ValueError(
-            "model must be a KernelDiffusion or KernelExponentialFamily, fitted or not; got an "
-            f"object of type {type(model).__name__}, which has no {' or '.join(missing)}. A model "
-            "in a file is read by kexpfam.load(path)."
+            "model must be a KernelChain, KernelDiffusion or KernelExponentialFamily, fitted or "
+            f"not; got an object of type {type(model).__name__}, which has no "
+            f"{' or '.join(missing)}. A model in a file is read by kexpfam.load(path)."
         )
     try:
         check_is_fitted(model)
@@ -143,7 +165,7 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _of_split(model: Any, table: RowTable, seed: int) -> dict[str, Any]:
+def _of_split(model: Any, table: RowTable | FrameTable, seed: int) -> dict[str, Any]:
     if table.n_rows < _LEAST_ROWS:
         raise ValueError(
             f"Expected at least {_LEAST_ROWS} rows, to fit a model to a part of them and judge it "
@@ -158,8 +180,7 @@ def _of_split(model: Any, table: RowTable, seed: int) -> dict[str, Any]:
     model = clone(model)
     if model.get_params().get("random_state", seed) is None:
         model.set_params(random_state=seed)
-    names = table.names if table.named else None
-    model.fit(NamedBlocks(table.training(_MOST_JUDGED), names))
+    table.fit(model, _MOST_JUDGED)
     training = table.training_sample(_MOST_JUDGED, _MOST_TRAINING)
     return {
         "model": model,
@@ -170,7 +191,7 @@ def _of_split(model: Any, table: RowTable, seed: int) -> dict[str, Any]:
     }
 
 
-def _of_fitted(model: Any, table: RowTable | None, seed: int) -> dict[str, Any]:
+def _of_fitted(model: Any, table: RowTable | FrameTable | None, seed: int) -> dict[str, Any]:
     known = getattr(model, "feature_names_in_", None)
     n_columns = model.n_features_in_
     empty = KeptRows(
@@ -179,9 +200,7 @@ def _of_fitted(model: Any, table: RowTable | None, seed: int) -> dict[str, Any]:
     judged, names, n_rows = empty, known, 0
     if table is not None:
         names, n_rows = (table.names if known is None else known), table.n_rows
-        order = _order(table, None if known is None else [str(name) for name in known], n_columns)
-        kept = table.judged(_MOST_JUDGED_WITHOUT_TRAINING, share=1.0)
-        judged = kept._replace(rows=kept.rows[:, order])
+        judged = table.given(model, _MOST_JUDGED_WITHOUT_TRAINING)
     if names is None:
         names = [f"x{j}" for j in range(n_columns)]
     return {
@@ -193,44 +212,34 @@ def _of_fitted(model: Any, table: RowTable | None, seed: int) -> dict[str, Any]:
     }
 
 
-def _order(table: RowTable, known: list[str] | None, n_columns: int) -> list[int]:
-    """Where the model's columns stand in the table."""
-    if len(table.names) != n_columns:
-        raise ValueError(
-            f"Expected {n_columns} columns, as the model was fitted to; got {len(table.names)}."
-        )
-    if known is None or not table.named:
-        return list(range(n_columns))
-    if set(known) != set(table.names):
-        strangers = sorted(set(table.names) - set(known))
-        raise ValueError(
-            f"Expected the columns that the model was fitted to; it does not know {strangers[:5]}. "
-            "Rename them, or give the rows as a plain array in the model's order."
-        )
-    return [table.names.index(name) for name in known]
-
-
-def _evaluated(
-    model: Any, judged: KeptRows, training: Float[np.ndarray, "t d"], seed: int
-) -> dict[str, Any]:
-    # The columns were matched by name already, and plain arrays would earn a warning each time.
-    model = copy.copy(model)
-    vars(model).pop("feature_names_in_", None)
+def _evaluated(model: Any, judged: KeptRows, training: Any, seed: int) -> dict[str, Any]:
+    kinds = tuple(model.column_kinds_.values())
+    if not takes_tables(model):
+        # The columns were matched by name already, and plain arrays would earn a warning each time.
+        model = copy.copy(model)
+        vars(model).pop("feature_names_in_", None)
     draws, chains = model.sample_with_diagnostics(_N_DRAWS, seed)
+    rows = _numbers(model, judged.rows)
+    smooth = len(rows) > 0 and all(kind.has_gradient for kind in kinds)
     return {
-        "judged": judged,
+        "kinds": kinds,
+        "judged": judged._replace(rows=rows),
         "log_density": _log_density(model, judged.rows),
-        "gradients": model.gradient(judged.rows) if len(judged.rows) else judged.rows,
-        "training": training,
+        "gradients": model.gradient(judged.rows) if smooth else np.full(rows.shape, np.nan),
+        "training": _numbers(model, training),
         # The sample is large for the peers; a mean is known well from fewer rows.
         "training_log_density": _log_density(model, training[:_MOST_JUDGED_WITHOUT_TRAINING]),
-        "draws": draws,
+        "draws": _numbers(model, draws),
         "draw_log_density": _log_density(model, draws),
         "chains": chains,
     }
 
 
-def _log_density(model: Any, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+def _numbers(model: Any, rows: Any) -> Float[np.ndarray, "n d"]:
+    return model.as_numbers(rows) if len(rows) else np.empty((0, model.n_features_in_))
+
+
+def _log_density(model: Any, rows: Any) -> Float[np.ndarray, " n"]:
     return model.score_samples(rows) if len(rows) else np.empty(0)
 
 

@@ -1,7 +1,9 @@
-"""The kernel Stein test of the judged rows, and its result in words.
+"""A test of whether the judged rows are rows of the model, and its result in words.
 
-Rows and gradients are divided by the columns' deviations first, because the test's kernel treats
-all columns alike.
+Tables of real numbers have a kernel Stein test: rows and gradients are divided by the columns'
+deviations first, because the test's kernel treats all columns alike. For other tables, log
+densities of rows and of draws are compared, whose distributions are the same where the model is
+right.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import ks_2samp
 
 from kexpfam.base import BASES, UniformBase
 from kexpfam.choices import resolve
@@ -24,6 +27,7 @@ __all__ = ["goodness_section"]
 # The cost grows with the square of the rows.
 _MOST_ROWS = 1500
 _BINS = 30
+_FEWEST_ROWS = 10
 
 
 def goodness_section(evidence: Evidence) -> Section | None:
@@ -31,6 +35,8 @@ def goodness_section(evidence: Evidence) -> Section | None:
     if not len(evidence.rows):
         return None
     title = "Whether the rows look like draws of it"
+    if evidence.columns_without_gradient:
+        return _by_log_density(evidence, title)
     try:
         result = _tested(evidence)
     except ValueError as error:
@@ -81,6 +87,55 @@ def goodness_section(evidence: Evidence) -> Section | None:
     finding = Finding(
         "Stein test", f"p = {number(result.p_value, 2)}", brief, result.p_value > 0.05
     )
+    return Section("goodness", title, body, data, finding)
+
+
+def _by_log_density(evidence: Evidence, title: str) -> Section:
+    """Log densities of complete rows beside those of draws, where a Stein test cannot be had."""
+    logs = evidence.log_density[evidence.complete]
+    without = evidence.columns_without_gradient
+    more = f" and {len(without) - 3} more" if len(without) > 3 else ""
+    why = (
+        "A kernel Stein test compares ∇log p with the rows, and needs complete columns of real "
+        f"numbers without bounds and atoms; here are {', '.join(without[:3])}{more}. For it, make "
+        "a report on the columns of real numbers alone."
+    )
+    if len(logs) < _FEWEST_ROWS:
+        words = f"There are {count(len(logs), 'complete row')}, too few to compare with draws."
+        body = joined([element("p", words), element("p", why, class_="note")])
+        return Section("goodness", title, body, {"problem": words})
+    result = ks_2samp(logs, evidence.draw_log_density)
+    p_value = float(result.pvalue)
+    words = (
+        f"The log densities of {count(len(logs), f'complete {evidence.kind}')} and those of draws "
+        f"differ by {number(result.statistic, 2)} (Kolmogorov–Smirnov, p = {number(p_value, 2)}): "
+    )
+    words += (
+        "no sign of a difference. That is no proof that there is none."
+        if p_value > 0.05
+        else "the rows are not like draws of the model."
+    )
+    caution = (
+        "Where a model is right, rows and draws have log densities alike. This finds rows that are "
+        "less likely or likelier than they should be, and no fault that leaves log densities as "
+        "they are: look at the columns below, too."
+    )
+    body = joined(
+        [
+            element("p", words),
+            element("p", caution, class_="note"),
+            element("p", why, class_="note"),
+        ]
+    )
+    data = {
+        "statistic": float(result.statistic),
+        "p_value": p_value,
+        "method": "Kolmogorov–Smirnov test of log densities",
+        "n_rows": len(logs),
+        "words": words,
+    }
+    brief = "no difference found" if p_value > 0.05 else "rows and draws differ"
+    finding = Finding("Rows and draws", f"p = {number(p_value, 2)}", brief, p_value > 0.05)
     return Section("goodness", title, body, data, finding)
 
 

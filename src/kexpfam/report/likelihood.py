@@ -4,36 +4,28 @@ With ℓ_i the model's log density at row i and ℓ′_i a peer's, the figures a
 
     mean ℓ ± sd(ℓ)/√n        and, paired,        mean (ℓ − ℓ′) ± sd(ℓ − ℓ′)/√n.
 
-Peers see the rows that the model was fitted to, each column divided by its deviation. Where these
-are unknown, because a fitted model was given, they are fitted to four fifths of the judged rows and
-judged by the other fifth, five times.
+Peers (`kexpfam.report.peers`) see the rows that the model was fitted to. Where these are unknown,
+because a fitted model was given, they are fitted to four fifths of the judged rows and judged by
+the other fifth, five times.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture
 
 from kexpfam.data.sketch import split_folds
-from kexpfam.data.standardize import Standardizer
-from kexpfam.metrics import cross_validated_kernel_density
 from kexpfam.report.charts import Interval, interval_chart
 from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import Html, count, element, joined, number, table, with_error
+from kexpfam.report.peers import BASE, PRODUCT, FitPeer, peers_for
 from kexpfam.report.section import Finding, Section
 
 __all__ = ["PeerResult", "likelihood_section"]
 
-_SIZES = (1, 2, 4, 8, 16, 32)
-# A kernel density costs the square of its rows for every bandwidth it is tried with.
-_KERNEL_DENSITY_ROWS = 4000
 _FOLDS, _LEAST_FOR_PEERS = 5, 25
 
 
@@ -46,47 +38,6 @@ class PeerResult(NamedTuple):
     error: float
     difference: float
     difference_error: float
-
-
-class _Peer(NamedTuple):
-    choice: str
-    density: Any
-
-
-def _gaussian(rows: Float[np.ndarray, "n d"], seed: int) -> _Peer:
-    return _Peer("full covariance", _mixture_of(1, rows, seed))
-
-
-def _mixture(rows: Float[np.ndarray, "n d"], seed: int) -> _Peer:
-    """The size that is best on a fifth of the rows, then fitted to all of them."""
-    held_out = np.random.default_rng(seed).permutation(len(rows)) < len(rows) / 5
-    sizes = [size for size in _SIZES if size <= max(1, (~held_out).sum() / (rows.shape[1] + 2))]
-    trials = {
-        size: _mixture_of(size, rows[~held_out], seed).score(rows[held_out]) for size in sizes
-    }
-    best = max(trials, key=lambda size: trials[size])
-    return _Peer(f"{count(best, 'component')}, by validation", _mixture_of(best, rows, seed))
-
-
-def _mixture_of(size: int, rows: Float[np.ndarray, "n d"], seed: int) -> GaussianMixture:
-    with warnings.catch_warnings():
-        # A mixture that is still moving is judged as it is.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return GaussianMixture(size, reg_covar=1e-4, max_iter=200, random_state=seed).fit(rows)
-
-
-def _kernel_density(rows: Float[np.ndarray, "n d"], _seed: int) -> _Peer:
-    used = rows[:_KERNEL_DENSITY_ROWS]
-    density = cross_validated_kernel_density(used)
-    few = f", {count(len(used), 'row')}" if len(used) < len(rows) else ""
-    return _Peer(f"bandwidth {number(density.bandwidth_, 2)}, cross-validated{few}", density)
-
-
-_PEERS: dict[str, Callable[[Float[np.ndarray, "n d"], int], _Peer]] = {
-    "Gaussian": _gaussian,
-    "Gaussian mixture": _mixture,
-    "kernel density estimate": _kernel_density,
-}
 
 
 def likelihood_section(evidence: Evidence) -> Section | None:
@@ -129,7 +80,8 @@ def _finding(evidence: Evidence, value: str, peers: list[PeerResult]) -> Finding
         best.difference if good is None else abs(best.difference), best.difference_error
     )
     side = {True: "more than", False: "less than", None: "against"}[good]
-    words = f"nats per row, {gain} {side} the {best.name}, the best of {len(peers)} peers"
+    among = f", the best of {len(peers)} peers" if len(peers) > 1 else ""
+    words = f"nats per row, {gain} {side} the {best.name}{among}"
     return Finding("Mean log-likelihood", value, words, good)
 
 
@@ -147,33 +99,42 @@ def _judged_peers(evidence: Evidence) -> list[PeerResult]:
     known = evidence.training if evidence.fitted_here else evidence.rows
     if len(np.unique(known, axis=0)) < _LEAST_FOR_PEERS:
         return []
-    scale = known.std(axis=0)
-    spread = Standardizer(known.mean(axis=0), np.where(scale > 0, scale, 1.0))
     results = []
-    for name, fit in _PEERS.items():
-        choice, logs = _peer_logs(fit, evidence, spread)
-        mean, error = mean_and_error(logs)
-        difference = mean_and_error(evidence.log_density - logs)
-        results.append(PeerResult(name, choice, mean, error, *difference))
+    for name, fit in peers_for(evidence.kinds, np.concatenate([known, evidence.rows])).items():
+        try:
+            choice, logs = _peer_logs(fit, evidence)
+        except ValueError:
+            # A column with too few values for the peer: there is nothing to compare with.
+            continue
+        results.append(_result(evidence, name, choice, logs))
+    if evidence.model.has_tilt_ and any(kind.is_discrete for kind in evidence.kinds):
+        logs = evidence.model.density_.untilted().log_density(evidence.rows)
+        results.append(_result(evidence, BASE, "the same fit without regressions and tilts", logs))
     return results
 
 
-def _peer_logs(
-    fit: Callable[[Float[np.ndarray, "n d"], int], _Peer], evidence: Evidence, spread: Standardizer
-) -> tuple[str, Float[np.ndarray, " n"]]:
-    """What was chosen, and the peer's log density at every judged row, in the data's units."""
-    rows = spread.forward(evidence.rows)
+def _result(
+    evidence: Evidence, name: str, choice: str, logs: Float[np.ndarray, " n"]
+) -> PeerResult:
+    with np.errstate(invalid="ignore"):
+        difference = evidence.log_density - logs
+    return PeerResult(name, choice, *mean_and_error(logs), *mean_and_error(difference))
+
+
+def _peer_logs(fit: FitPeer, evidence: Evidence) -> tuple[str, Float[np.ndarray, " n"]]:
+    """What was chosen, and the peer's log density at every judged row."""
+    rows = evidence.rows
     if evidence.fitted_here:
-        peer = fit(spread.forward(evidence.training), evidence.seed)
-        return peer.choice, peer.density.score_samples(rows) - spread.log_volume
+        peer = fit(evidence.training, evidence.kinds, evidence.seed)
+        return peer.choice, peer.log_density(rows)
     keys = evidence.judged.keys
     folds = split_folds(np.unique(keys), _FOLDS).numbers(keys)
     logs, choice = np.empty(len(rows)), ""
     for fold in np.unique(folds):
-        peer = fit(rows[folds != fold], evidence.seed)
-        logs[folds == fold] = peer.density.score_samples(rows[folds == fold])
+        peer = fit(rows[folds != fold], evidence.kinds, evidence.seed)
+        logs[folds == fold] = peer.log_density(rows[folds == fold])
         choice = choice or f"{peer.choice} (first of {_FOLDS} folds)"
-    return choice, logs - spread.log_volume
+    return choice, logs
 
 
 def _capital(name: str) -> str:
@@ -260,15 +221,23 @@ def _peer_table(evidence: Evidence, mean: float, error: float, peers: list[PeerR
 def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
     if not peers:
         return "There are too few distinct rows to fit other estimators beside it."
+    names = {peer.name for peer in peers}
+    who = []
+    if names - {PRODUCT, BASE}:
+        who.append("The others are scikit-learn’s, with every column divided by its deviation.")
+    if PRODUCT in names:
+        who.append(
+            f"The {PRODUCT} has a density of the same kind for each column by itself, as if "
+            "columns were independent."
+        )
+    if BASE in names:
+        who.append(f"The {BASE} is a mixture for the numbers and shares for the categories.")
     if evidence.fitted_here:
         used = count(len(evidence.training), "training row")
-        return (
-            f"The others are scikit-learn’s, fitted to {used} with every column divided by its "
-            "deviation."
-        )
+        return f"{' '.join(who)} All are fitted to {used}."
     return (
         "The model came fitted, and what it was fitted to is not known here: if some of these rows "
-        "were among it, its figure flatters it. The others are scikit-learn’s, fitted to four "
+        f"were among it, its figure flatters it. {' '.join(who)} The others are fitted to four "
         "fifths of the given rows and judged by the rest, five times."
     )
 
@@ -277,8 +246,8 @@ def _about_ties(evidence: Evidence) -> Html | None:
     """A caution where values repeat: likelihoods then reward spikes."""
     tied = [
         name
-        for name, values in zip(evidence.names, evidence.rows.T, strict=True)
-        if len(np.unique(values)) < len(values) / 2
+        for name, kind, values in zip(evidence.names, evidence.kinds, evidence.rows.T, strict=True)
+        if not (kind.is_discrete or kind.atoms) and _repeats(values[np.isfinite(values)])
     ]
     if not tied:
         return None
@@ -288,6 +257,10 @@ def _about_ties(evidence: Evidence) -> Html | None:
         "values, so that likelihoods there reward narrow spikes too, such as a mixture’s.",
         class_="note",
     )
+
+
+def _repeats(values: Float[np.ndarray, " n"]) -> bool:
+    return len(np.unique(values)) < len(values) / 2
 
 
 def _about_training(evidence: Evidence, mean: float, training: tuple[float, float]) -> Html | None:

@@ -1,4 +1,4 @@
-"""Every column by itself: the rows' histogram and that of draws, and the same of log densities.
+"""Every column by itself: the histogram or shares of rows and draws, and the same of log densities.
 
 Where the model is right, log p(x) has the same distribution over rows as over draws: the last
 picture finds faults that no single column shows.
@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import ks_2samp
 
-from kexpfam.report.charts import histogram_chart
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.report.charts import bar_chart, histogram_chart
 from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import Html, element, joined, number
 from kexpfam.report.section import Section
@@ -20,15 +21,17 @@ from kexpfam.report.section import Section
 __all__ = ["marginals_section"]
 
 _LEFT_OUT = 0.002
+_MOST_BARS = 10
 
 
 def marginals_section(evidence: Evidence) -> Section:
     """A small histogram for every column, and one for the log density."""
-    pictures = [
-        _picture(name, evidence.rows[:, place], evidence.draws[:, place])
-        for place, name in enumerate(evidence.names)
-    ]
-    pictures.append(_picture("log density", evidence.log_density, evidence.draw_log_density))
+    columns = zip(evidence.names, evidence.kinds, evidence.rows.T, evidence.draws.T, strict=True)
+    pictures = [_of_column(*column) for column in columns]
+    # The log density of an incomplete row has fewer terms than that of a draw.
+    logs = evidence.log_density[evidence.complete]
+    name = "log density" if evidence.complete.all() else "log density of complete rows"
+    pictures.append(_picture(name, logs, evidence.draw_log_density))
     legend = element(
         "p",
         element("span", class_="swatch data", aria_hidden="true"),
@@ -37,12 +40,16 @@ def marginals_section(evidence: Evidence) -> Section:
         "draws of the model",
         class_="legend",
     )
-    words = (
-        "Each histogram has area one; 0.2 % at either end is left out. The gap is the largest "
-        "difference between the two distribution functions, the Kolmogorov–Smirnov distance."
-        if len(evidence.rows)
-        else "Each histogram has area one; 0.2 % at either end is left out."
-    )
+    words = "Each histogram has area one; 0.2 % at either end is left out."
+    has_levels = any(kind.names() is not None for kind in evidence.kinds)
+    if len(evidence.rows):
+        words += (
+            " The gap is the largest difference between the two distribution functions, the "
+            "Kolmogorov–Smirnov distance."
+        )
+    if has_levels:
+        words += " Bars are shares of a column’s levels"
+        words += "; their gap is the total variation distance." if len(evidence.rows) else "."
     body = joined(
         [
             element("p", words),
@@ -63,11 +70,66 @@ def marginals_section(evidence: Evidence) -> Section:
     )
 
 
+def _of_column(
+    name: str, kind: ColumnKind, rows: Float[np.ndarray, " n"], draws: Float[np.ndarray, " k"]
+) -> tuple[Html, dict[str, Any]]:
+    """Bars of levels, or a histogram of numbers, whole or not."""
+    levels = kind.names()
+    missing = float(np.isnan(rows).mean()) if len(rows) else 0.0
+    more = f", {100 * missing:.0f} % missing" if missing else ""
+    if levels is not None:
+        return _bars(name, levels, rows, draws, more)
+    return _picture(name, rows, draws, more, whole=kind.is_discrete)
+
+
+def _bars(
+    name: str,
+    levels: list[str],
+    rows: Float[np.ndarray, " n"],
+    draws: Float[np.ndarray, " k"],
+    more: str,
+) -> tuple[Html, dict[str, Any]]:
+    shares, drawn = (_shares(codes, len(levels)) for codes in (rows, draws))
+    assert drawn is not None
+    gap = None if shares is None else float(np.abs(shares - drawn).sum() / 2)
+    # The commonest, in their own order; all others together.
+    common = np.sort(np.argsort(-(drawn if shares is None else shares), kind="stable")[:_MOST_BARS])
+    others = np.setdiff1d(np.arange(len(levels)), common)
+    names = [levels[place] for place in common]
+    if len(others):
+        names.append(f"{len(others)} others")
+
+    def shown(values: Float[np.ndarray, " k"] | None) -> Float[np.ndarray, " b"] | None:
+        if values is None or not len(others):
+            return None if values is None else values[common]
+        return np.append(values[common], values[others].sum())
+
+    words = "" if gap is None else f", gap {number(gap, 2)}"
+    picture = element(
+        "figure",
+        bar_chart(names, shown(shares), shown(drawn), f"Shares of {name} in {len(levels)} levels"),
+        element("figcaption", element("strong", name), f"{words}{more}"),
+    )
+    return picture, {"name": name, "levels": levels, "rows": shares, "draws": drawn, "gap": gap}
+
+
+def _shares(codes: Float[np.ndarray, " n"], n_levels: int) -> Float[np.ndarray, " k"] | None:
+    codes = codes[np.isfinite(codes)].astype(int)
+    return np.bincount(codes, minlength=n_levels) / len(codes) if len(codes) else None
+
+
 def _picture(
-    name: str, rows: Float[np.ndarray, " n"], draws: Float[np.ndarray, " k"]
+    name: str,
+    rows: Float[np.ndarray, " n"],
+    draws: Float[np.ndarray, " k"],
+    more: str = "",
+    *,
+    whole: bool = False,
 ) -> tuple[Html, dict[str, Any]]:
     rows, draws = rows[np.isfinite(rows)], draws[np.isfinite(draws)]
     edges = _edges(rows, draws)
+    if whole:
+        edges = _whole_edges(edges)
     bars, steps = (_heights(values, edges) for values in (rows, draws))
     gap = float(ks_2samp(rows, draws).statistic) if len(rows) and len(draws) else None
     label = f"Histogram of {name} from {number(edges[0])} to {number(edges[-1])}"
@@ -75,7 +137,7 @@ def _picture(
     picture = element(
         "figure",
         histogram_chart(edges, bars, steps, f"{label}{words}"),
-        element("figcaption", element("strong", name), words),
+        element("figcaption", element("strong", name), f"{words}{more}"),
     )
     return picture, {"name": name, "edges": edges, "rows": bars, "draws": steps, "gap": gap}
 
@@ -94,6 +156,13 @@ def _edges(
         low, high = low - 0.5, high + 0.5
     n_bins = int(np.clip(2 * np.cbrt(len(rows) or len(draws)), 8, 40))
     return np.linspace(low, high, n_bins + 1)
+
+
+def _whole_edges(edges: Float[np.ndarray, " e"]) -> Float[np.ndarray, " w"]:
+    """Edges between whole numbers, as many of them in each bin."""
+    low, high = np.floor(edges[0]), np.ceil(edges[-1])
+    step = max(1.0, np.ceil((high - low + 1) / (len(edges) - 1)))
+    return np.arange(low - 0.5, high + 0.5 + step, step)
 
 
 def _heights(

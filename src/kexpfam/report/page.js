@@ -10,11 +10,17 @@
   const control = (name) => document.getElementById(`pairs-${name}`);
   const last = picture.columns.length - 1;
 
+  // Names of a column's levels, whose values are their places; null for numbers.
+  const levels = picture.levels ?? picture.columns.map(() => null);
+  // Points of a level are spread around its place, evenly and always in the same way.
+  const spread = (place, ratio) => (((place + 1) * ratio) % 1 - 0.5) * 0.6;
+
   // Draws first: rows lie above them.
   const points = ["draws", "data"].flatMap((kind) =>
     picture[kind].values.map((values, place) => ({
       kind,
       values: [...values, picture[kind].log_density[place]],
+      shift: [spread(place, 0.618034), spread(place, 0.414214)],
       name: kind === "data" ? `Row ${picture.data.numbers[place]}` : `Draw ${place + 1}`,
       number: kind === "data" ? picture.data.numbers[place] : null,
     })),
@@ -41,6 +47,21 @@
     return text.replaceAll("-", "−");
   };
 
+  const inWords = (value, column) => {
+    if (column !== last && value === "not a number") return "missing";
+    if (!levels[column]) return shown(value);
+    return typeof value === "number" ? (levels[column][value] ?? shown(value)) : "unknown";
+  };
+
+  const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+  const marks = (column, low, high, most) => {
+    if (!levels[column]) return ticks(low, high, most).map((tick) => [tick, shown(tick)]);
+    const every = levels[column].map((name, place) => [place, name]).filter(([place]) => place >= low && place <= high);
+    const step = Math.ceil(every.length / Math.max(most, 12));
+    return every.filter((_, place) => place % step === 0);
+  };
+
   const ticks = (low, high, most) => {
     const rough = (high - low) / most;
     const power = 10 ** Math.floor(Math.log10(rough));
@@ -63,6 +84,7 @@
   // and draws on and off compares them in one place.
   const whole = () =>
     columns.map((column) => {
+      if (levels[column]) return [-0.6, levels[column].length - 0.4];
       const values = points.map((point) => point.values[column]).filter((one) => typeof one === "number");
       let low = values.reduce((one, other) => Math.min(one, other), Infinity);
       let high = values.reduce((one, other) => Math.max(one, other), -Infinity);
@@ -71,7 +93,10 @@
       return [low - margin, high + margin];
     });
 
-  const place = (point) => columns.map((column, axis) => frame.place[axis](point.values[column]));
+  const place = (point) =>
+    columns.map((column, axis) =>
+      frame.place[axis](point.values[column] + (levels[column] ? point.shift[axis] : 0)),
+    );
 
   const inside = ([x, y]) =>
     x >= frame.left && x <= frame.right && y >= frame.top && y <= frame.bottom;
@@ -80,7 +105,7 @@
     const { width, height } = plot.getBoundingClientRect();
     if (!width) return;
     const [across, up] = view ?? whole();
-    const [left, right, top, bottom] = [66, width - 14, 14, height - 48];
+    const [left, right, top, bottom] = [levels[columns[1]] ? 118 : 66, width - 14, 14, height - 48];
     frame = {
       left,
       right,
@@ -98,25 +123,26 @@
     };
     plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const parts = [];
-    for (const tick of ticks(...across, Math.max(2, Math.floor(width / 110)))) {
+    const room = Math.max(2, Math.floor(width / 110));
+    const letters = Math.max(3, Math.floor((right - left) / 8 / Math.max(1, levels[columns[0]]?.length ?? 1)));
+    for (const [tick, words] of marks(columns[0], ...across, room)) {
       const x = frame.place[0](tick);
       parts.push(made("line", { x1: x, x2: x, y1: top, y2: bottom, class: "grid" }));
-      parts.push(made("text", { x, y: bottom + 18, "text-anchor": "middle", class: "tick" }, shown(tick)));
+      parts.push(made("text", { x, y: bottom + 18, "text-anchor": "middle", class: "tick" }, short(words, levels[columns[0]] ? letters : 99)));
     }
-    for (const tick of ticks(...up, 6)) {
+    for (const [tick, words] of marks(columns[1], ...up, 6)) {
       const y = frame.place[1](tick);
       parts.push(made("line", { x1: left, x2: right, y1: y, y2: y, class: "grid" }));
-      parts.push(made("text", { x: left - 7, y: y + 4, "text-anchor": "end", class: "tick" }, shown(tick)));
+      parts.push(made("text", { x: left - 7, y: y + 4, "text-anchor": "end", class: "tick" }, short(words, levels[columns[1]] ? 12 : 99)));
     }
     const middle = (top + bottom) / 2;
     const [first, second] = columns.map((column) => picture.columns[column]);
-    const short = (text) => (text.length > 42 ? `${text.slice(0, 40)}…` : text);
     parts.push(
-      made("text", { x: (left + right) / 2, y: height - 10, "text-anchor": "middle", class: "axis-name" }, short(first)),
+      made("text", { x: (left + right) / 2, y: height - 10, "text-anchor": "middle", class: "axis-name" }, short(first, 42)),
       made(
         "text",
         { x: 16, y: middle, "text-anchor": "middle", class: "axis-name", transform: `rotate(-90 16 ${middle})` },
-        short(second),
+        short(second, 42),
       ),
     );
     const dots = visible();
@@ -158,7 +184,7 @@
       const term = document.createElement("dt");
       const value = document.createElement("dd");
       term.textContent = picture.columns[column];
-      value.textContent = shown(picked.values[column]);
+      value.textContent = inWords(picked.values[column], column);
       list.append(term, value);
     }
     detail.append(list);

@@ -26,8 +26,10 @@ def pairs_section(evidence: Evidence) -> Section:
     n_draws = len(kept) if len(kept) else most
     draws = evidence.draws[:n_draws]
     first, second = _default_columns(evidence.rows if len(kept) else draws)
+    has_levels = any(kind.names() is not None for kind in evidence.kinds)
     data = {
         "columns": [*evidence.names, "log density"],
+        "levels": [*(kind.names() for kind in evidence.kinds), None],
         "start": [first, second],
         "data": {
             "values": evidence.rows[kept],
@@ -59,7 +61,8 @@ def pairs_section(evidence: Evidence) -> Section:
                 "p",
                 "Point at a dot, or give the picture the focus and press the arrow keys: left and "
                 "right go along the horizontal axis, up and down along the vertical one. Drag to "
-                "zoom in; + and − zoom too, Escape shows everything.",
+                "zoom in; + and − zoom too, Escape shows everything."
+                + (" Points of a category are spread sideways." if has_levels else ""),
                 id="pairs-help",
                 class_="note",
             ),
@@ -80,7 +83,8 @@ def _default_columns(rows: Float[np.ndarray, "n d"]) -> tuple[int, int]:
     """The two columns whose ranks are most correlated; one column goes against the log density."""
     if rows.shape[1] == 1:
         return 0, 1
-    ranks = rankdata(rows, axis=0)
+    middle = np.nanmedian(np.where(np.isfinite(rows), rows, np.nan), axis=0)
+    ranks = rankdata(np.where(np.isfinite(rows), rows, np.nan_to_num(middle)), axis=0)
     ranks -= ranks.mean(axis=0)
     lengths = np.sqrt((ranks**2).sum(axis=0))
     strength = np.abs(ranks.T @ ranks) / np.maximum(np.outer(lengths, lengths), 1e-300)

@@ -12,6 +12,7 @@ from typing import Any
 
 from kexpfam.progress import Progress
 from kexpfam.report.choices_made import choices_section
+from kexpfam.report.columns import columns_section
 from kexpfam.report.evidence import Evidence, gather
 from kexpfam.report.goodness import goodness_section
 from kexpfam.report.health import health_section
@@ -31,6 +32,7 @@ _SECTIONS = (
     likelihood_section,
     goodness_section,
     health_section,
+    columns_section,
     pairs_section,
     marginals_section,
     unusual_section,
@@ -85,8 +87,8 @@ def make_report(
         quarters of them (or all but about 5000) fit it and the others judge it. With a fitted
         model all of them judge it, or a sample of about 2000. Without rows the page shows draws
         and settings.
-    model : KernelDiffusion or KernelExponentialFamily, optional
-        Fitted or not; `KernelDiffusion` by default.
+    model : KernelChain, KernelDiffusion or KernelExponentialFamily, optional
+        Fitted or not; `KernelChain` by default, which takes tables of mixed columns as they are.
     random_state : int, RandomState or None, default=0
         Seed of the split, the draws and the bootstrap, and of a model that has none.
     title : str, optional

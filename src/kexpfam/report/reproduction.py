@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 import kexpfam
-from kexpfam.estimators import KernelDiffusion, KernelExponentialFamily
+from kexpfam.estimators import KernelChain, KernelDiffusion, KernelExponentialFamily
 from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import element, joined, table
 from kexpfam.report.section import Section
@@ -15,7 +15,11 @@ from kexpfam.report.section import Section
 __all__ = ["reproduction_section"]
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "jax")
-_COMMANDS = {KernelDiffusion: "diffusion", KernelExponentialFamily: "family"}
+_COMMANDS = {
+    KernelChain: "chain",
+    KernelDiffusion: "diffusion",
+    KernelExponentialFamily: "family",
+}
 
 
 def reproduction_section(evidence: Evidence) -> Section:

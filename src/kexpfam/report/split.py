@@ -26,12 +26,13 @@ from jaxtyping import Bool, Float, Int, UInt64
 
 from kexpfam.data.rows import LocalRows
 from kexpfam.data.sketch import row_keys, uniform_numbers
+from kexpfam.data.spool import NamedBlocks
 from kexpfam.data.standardize import Standardizer, column_sums
 from kexpfam.estimators import KernelDiffusion
 from kexpfam.estimators.reading import read_rows
 from kexpfam.progress import Progress
 
-__all__ = ["KeptRows", "RowTable", "open_table"]
+__all__ = ["KeptRows", "RowTable", "is_judged", "is_sampled", "mostly_copies", "open_table"]
 
 _JUDGED_SHARE = 0.25
 _FOR_SPLIT, _FOR_SAMPLE = 0, 1
@@ -40,11 +41,32 @@ _MOSTLY_DISTINCT = 0.5
 
 
 class KeptRows(NamedTuple):
-    """Some rows of a table, where they stand in it, and their keys."""
+    """Some rows of a table, where they stand in it, and their keys.
 
-    rows: Float[np.ndarray, "n d"]
+    Rows are as the model takes them, and in `Evidence` as numbers.
+    """
+
+    rows: Any
     numbers: Int[np.ndarray, " n"]
     keys: UInt64[np.ndarray, " n"]
+
+
+def is_judged(
+    keys: UInt64[np.ndarray, " n"], most: int, n_rows: int, share: float | None = None
+) -> Bool[np.ndarray, " n"]:
+    """Which rows are judged: a share of all, and about `most` of them at the most."""
+    limit = min(_JUDGED_SHARE if share is None else share, most / n_rows)
+    return uniform_numbers(keys, _FOR_SPLIT) < limit
+
+
+def is_sampled(keys: UInt64[np.ndarray, " n"], most: int, n_rows: int) -> Bool[np.ndarray, " n"]:
+    """Which rows are in a sample of about `most` of them."""
+    return uniform_numbers(keys, _FOR_SAMPLE) < most / n_rows
+
+
+def mostly_copies(keys: UInt64[np.ndarray, " n"]) -> bool:
+    """Whether most rows are copies of others, by the keys of what they are."""
+    return len(np.unique(keys)) / len(keys) < _MOSTLY_DISTINCT
 
 
 @dataclass(frozen=True)
@@ -72,27 +94,39 @@ class RowTable:
     n_rows: int
     keying: Keying
 
-    def judged(self, most: int, share: float = _JUDGED_SHARE) -> KeptRows:
+    @property
+    def copies_apart(self) -> bool:
+        """Whether copies of a row may stand on both sides of the split."""
+        return self.keying.by_place
+
+    def judged(self, most: int, share: float | None = None) -> KeptRows:
         """Rows to judge by: a share of all, and about `most` of them at the most."""
-        limit = min(share, most / self.n_rows)
-        return self._kept(lambda keys: uniform_numbers(keys, _FOR_SPLIT) < limit)
+        return self._kept(lambda keys: is_judged(keys, most, self.n_rows, share))
+
+    def given(self, model: Any, most: int) -> KeptRows:
+        """All rows, or about `most` of them, with columns in the order of a fitted model."""
+        order = _order(self, model)
+        kept = self.judged(most, share=1.0)
+        return kept._replace(rows=kept.rows[:, order])
+
+    def fit(self, model: Any, most_judged: int) -> None:
+        """Fit to all rows that `judged(most_judged)` does not give."""
+        names = self.names if self.named else None
+        model.fit(NamedBlocks(self.training(most_judged), names))
 
     def training(self, most: int) -> Iterator[Float[np.ndarray, "b d"]]:
         """All rows that `judged(most)` does not give, in blocks."""
-        limit = min(_JUDGED_SHARE, most / self.n_rows)
         for rows, _, keys in self._keyed():
-            kept = rows[uniform_numbers(keys, _FOR_SPLIT) >= limit]
+            kept = rows[~is_judged(keys, most, self.n_rows)]
             if len(kept):
                 yield kept
 
     def training_sample(self, most_judged: int, most: int) -> Float[np.ndarray, "t d"]:
         """At most about `most` of the training rows, whichever they are."""
-        limit = min(_JUDGED_SHARE, most_judged / self.n_rows)
-        share = most / self.n_rows
 
         def chosen(keys: UInt64[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-            training = uniform_numbers(keys, _FOR_SPLIT) >= limit
-            return training & (uniform_numbers(keys, _FOR_SAMPLE) < share)
+            training = ~is_judged(keys, most_judged, self.n_rows)
+            return training & is_sampled(keys, most, self.n_rows)
 
         return self._kept(chosen).rows
 
@@ -110,6 +144,24 @@ class RowTable:
         rows, numbers, keys = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
         order = np.argsort(keys, kind="stable")
         return KeptRows(rows[order], numbers[order], keys[order])
+
+
+def _order(table: RowTable, model: Any) -> list[int]:
+    """Where the model's columns stand in the table."""
+    known, n_columns = getattr(model, "feature_names_in_", None), model.n_features_in_
+    if len(table.names) != n_columns:
+        raise ValueError(
+            f"Expected {n_columns} columns, as the model was fitted to; got {len(table.names)}."
+        )
+    if known is None or not table.named:
+        return list(range(n_columns))
+    if set(map(str, known)) != set(table.names):
+        strangers = sorted(set(table.names) - set(map(str, known)))
+        raise ValueError(
+            f"Expected the columns that the model was fitted to; it does not know {strangers[:5]}. "
+            "Rename them, or give the rows as a plain array in the model's order."
+        )
+    return [table.names.index(str(name)) for name in known]
 
 
 def open_table(data: Any, seed: int, progress: Progress) -> RowTable:
@@ -130,6 +182,5 @@ def open_table(data: Any, seed: int, progress: Progress) -> RowTable:
     given = getattr(columns, "feature_names_in_", None)
     names = given if given is not None else [f"x{j}" for j in range(columns.n_features_in_)]
     some = next(iter(source.chunks())).rows
-    distinct = len(np.unique(row_keys(spread.forward(some), seed))) / len(some)
-    keying = Keying(spread, seed, by_place=distinct < _MOSTLY_DISTINCT)
+    keying = Keying(spread, seed, by_place=mostly_copies(row_keys(spread.forward(some), seed)))
     return RowTable(source, tuple(map(str, names)), given is not None, sums.n_rows, keying)

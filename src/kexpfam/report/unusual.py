@@ -1,8 +1,8 @@
 """The rows that the model expects least.
 
 Beside its log density a row has the share of draws whose log density is lower still: how unusual it
-would be for a row of the model. The value that is most surprising given the row's other values is
-marked (see `kexpfam.model.surprise`), with the range in which nine of ten such values lie.
+would be for a row of the model. The value to look at first is marked (see
+`kexpfam.report.suspects`), with what would be expected in its place.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int
 
-from kexpfam.model import Density
 from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import Html, count, element, joined, number
 from kexpfam.report.section import Section
+from kexpfam.report.suspects import Suspects, cell_in_words, suspects_of
 
 __all__ = ["most_unusual", "unusual_section"]
 
@@ -35,12 +35,7 @@ def unusual_section(evidence: Evidence) -> Section | None:
     lower = np.sort(evidence.draw_log_density)
     shares = np.searchsorted(lower, evidence.log_density[places]) / len(lower)
     rows, kind = evidence.rows[places], evidence.kind
-    density: Density = evidence.model.density_
-    grids = density.column_grids(rows)
-    surprise = grids.surprise()
-    culprits = surprise.argmax(axis=1)
-    ends = [density.from_columns(end) for end in grids.interval(_EXPECTED)]
-    expected = np.stack(ends)[:, np.arange(len(rows)), culprits]
+    suspects = suspects_of(evidence, rows, _EXPECTED)
     body = joined(
         [
             element(
@@ -48,11 +43,9 @@ def unusual_section(evidence: Evidence) -> Section | None:
                 f"The {len(places)} of {count(len(evidence.rows), kind)} to which the model gives "
                 "the lowest log density. Row numbers count from 1 in the table as it was given; "
                 "press one to see the row in the pair plot. The share is that of the model’s draws "
-                "with a lower log density still. In bold: the value that is most surprising given "
-                "the others of its row. Nine of ten values beside those others lie in the expected "
-                "range.",
+                f"with a lower log density still. {suspects.in_words}",
             ),
-            _table(evidence, places, shares, culprits, expected.T),
+            _table(evidence, places, shares, suspects),
         ]
     )
     data = {
@@ -61,9 +54,10 @@ def unusual_section(evidence: Evidence) -> Section | None:
         "share_of_draws_below": shares,
         "values": evidence.rows[places],
         "columns": list(evidence.names),
-        "marked": culprits,
-        "surprise": surprise,
-        "expected": expected.T,
+        "marked": suspects.columns,
+        "surprise": suspects.surprise,
+        "measure": suspects.measure,
+        "expected": suspects.expected,
     }
     return Section("unusual", "The most unusual rows", body, data)
 
@@ -76,8 +70,7 @@ def _table(
     evidence: Evidence,
     places: Int[np.ndarray, " k"],
     shares: Float[np.ndarray, " k"],
-    culprits: Int[np.ndarray, " k"],
-    expected: Float[np.ndarray, "k 2"],
+    suspects: Suspects,
 ) -> Html:
     names = ["Row", "Log density", "Share of draws below", "Look at", "Expected", *evidence.names]
     heads = [
@@ -85,7 +78,9 @@ def _table(
         for name in names
     ]
     rows = []
-    for place, share, culprit, ends in zip(places, shares, culprits, expected, strict=True):
+    for place, share, culprit, ends, words in zip(
+        places, shares, suspects.columns, suspects.expected, suspects.expected_in_words, strict=True
+    ):
         row, log = evidence.row_numbers[place], evidence.log_density[place]
         button = element(
             "button", row, type="button", class_="pick", aria_label=f"Show row {row} in the plot"
@@ -95,10 +90,10 @@ def _table(
             element("td", _two_decimals(log), data_value=float(log)),
             element("td", f"{100 * share:.2f} %", data_value=float(share)),
             element("td", evidence.names[culprit], data_value=int(culprit)),
-            element("td", f"{number(ends[0])} to {number(ends[1])}", data_value=float(ends[0])),
+            element("td", words, data_value=float(ends[0])),
         ]
         for column, value in enumerate(evidence.rows[place]):
-            text = number(value, 5)
+            text = cell_in_words(value, evidence.kinds[column])
             shown = element("strong", text) if column == culprit else text
             cells.append(element("td", shown, data_value=float(value)))
         rows.append(element("tr", *cells))

@@ -1,0 +1,103 @@
+"""`kexpfam impute`: empty cells drawn given the other values of their row, and `sample --given`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import typer
+
+from kexpfam.cli.inputs import STANDARD, opened
+from kexpfam.cli.models import column_names, loaded
+from kexpfam.cli.outputs import check_holds_words, check_table_output, table_output
+from kexpfam.cli.tables import columns_of, kinds_by_name, table_blocks
+from kexpfam.cli.terminal import Terminal
+
+__all__ = ["draw_the_rest", "impute_rows"]
+
+
+def impute_rows(
+    model_path: str,
+    files: list[str],
+    output: str,
+    terminal: Terminal,
+    *,
+    draws: int,
+    seed: int,
+    force: bool,
+) -> None:
+    """Write the rows with every empty cell of the model's columns filled, once or several times."""
+    check_table_output(output, force, terminal)
+    model = loaded(model_path, terminal, conditional=False)
+    if not hasattr(model, "impute"):
+        raise typer.BadParameter(
+            f"{model_path} is a {type(model).__name__}, which cannot fill in what is missing. Fit "
+            "a KernelChain: kexpfam fit DATA."
+        )
+    draw_the_rest(
+        model, files, draws, output, terminal, seed=seed, rows_are_named=draws > 1, partly=False
+    )
+
+
+def draw_the_rest(
+    model: Any,
+    files: list[str],
+    n_draws: int,
+    output: str,
+    terminal: Terminal,
+    *,
+    seed: int,
+    rows_are_named: bool,
+    partly: bool,
+) -> None:
+    """Rows with everything drawn that is not given: empty cells, or columns that are not there.
+
+    Other columns of the data come along, in their places. With `rows_are_named` the first columns
+    say which row of the data it is, and which of its draws.
+    """
+    generator = np.random.RandomState(seed)
+    n_rows, filled = 0, 0
+    with opened(files, terminal, mixed=True) as data:
+        known = list(kinds_by_name(model, data))
+        there = data.names or column_names(model)
+        names = [*there, *(name for name in known if name not in there)]
+        headings = [*(["row", "draw"] if rows_are_named else []), *names]
+        with table_output(output, headings) as write:
+            for rows, whole in table_blocks(model, data, others=True, partly=partly):
+                numbers = np.arange(n_rows + 1, n_rows + len(rows) + 1)
+                for draw in range(1, n_draws + 1):
+                    found = model.impute(rows, random_state=generator)
+                    columns = _merged(whole, found, known)
+                    check_holds_words(output, columns)
+                    which = [numbers, np.full(len(rows), draw)] if rows_are_named else []
+                    write([*which, *columns])
+                n_rows += len(rows)
+                filled += _holes(rows)
+    times = "" if n_draws == 1 else f" {n_draws} times each"
+    lines = [f"{n_rows} rows, {filled} empty cells drawn{times}, with seed {seed}."]
+    if output != STANDARD:
+        lines.append(f"Table: {output}")
+    record = {
+        "output": output,
+        "rows": n_rows * n_draws,
+        "cells": filled,
+        "columns": headings,
+        "seed": seed,
+    }
+    terminal.done(record, lines)
+
+
+def _merged(whole: Any, found: Any, names: list[str]) -> list[np.ndarray]:
+    """The columns of the data, those of the model replaced by what was drawn."""
+    drawn = columns_of(found)
+    if isinstance(whole, np.ndarray):
+        return drawn
+    replaced = dict(zip(names, drawn, strict=True))
+    there = dict(zip(whole.columns, columns_of(whole), strict=True))
+    return list((there | replaced).values())
+
+
+def _holes(rows: Any) -> int:
+    if isinstance(rows, np.ndarray):
+        return int(sum(value is None or value != value for value in rows.ravel()))
+    return int(rows.isna().to_numpy().sum())

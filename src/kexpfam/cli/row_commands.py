@@ -1,0 +1,243 @@
+"""Commands that take a model to rows, with their options: score, predict, sample, impute, test.
+
+What a command needs is imported inside it: help and completion must not wait for JAX.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from kexpfam.cli import when_imported
+from kexpfam.cli.options import DataPaths, Debug, Force, Json, ModelPath, Quiet, Seed, TableOutput
+from kexpfam.cli.terminal import Terminal
+
+__all__ = ["impute", "judge", "predict", "sample", "score"]
+
+
+def score(
+    model: ModelPath,
+    data: DataPaths,
+    output: TableOutput = "-",
+    gradient: Annotated[
+        bool, typer.Option("--gradient", help="Also write the gradient of the log density.")
+    ] = False,
+    laplacian: Annotated[
+        bool, typer.Option("--laplacian", help="Also write the Laplacian of the log density.")
+    ] = False,
+    surprise: Annotated[
+        bool,
+        typer.Option(
+            "--surprise",
+            help="Also write how surprising each value is, given the other values of its row "
+            "(not of a KernelChain).",
+        ),
+    ] = False,
+    contributions: Annotated[
+        bool,
+        typer.Option(
+            "--contributions",
+            help="Also write what each column adds to the log density of a KernelChain, given the "
+            "columns before it.",
+        ),
+    ] = False,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compute the log density of every row, or of its target given the other columns.
+
+    Columns are found by name, in any order, and others ignored. The table has the row's number,
+    counted from 1, `log_density`, and as asked `gradient_NAME` (of columns that have a density),
+    `laplacian`, `surprise_NAME` (3 for a value that is one in twenty given the row's others, 4.6
+    for one in a hundred) and `contribution_NAME`, the terms of the chain rule, which add up to the
+    log density. Memory does not grow with the data.
+
+    Examples:
+
+      kexpfam score model.kexpfam rows.csv -o scores.parquet --contributions
+
+      cat rows.csv | kexpfam score model.kexpfam - | sort -t, -k2 -g | head
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        from kexpfam.cli.scoring import Wanted, score_rows
+
+        when_imported()
+        wanted = Wanted(gradient, laplacian, surprise, contributions)
+        score_rows(model, data, output, terminal, wanted, force=force)
+
+
+def predict(
+    model: ModelPath,
+    data: DataPaths,
+    output: TableOutput = "-",
+    interval: Annotated[
+        float,
+        typer.Option(min=0.01, max=0.99, help="The probability of the interval that is written."),
+    ] = 0.9,
+    quantiles: Annotated[
+        str | None, typer.Option(metavar="P,P,…", help="Also write these quantiles.")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Predict the target of every row, with an interval.
+
+    The model must have been fitted with `--target`. Columns are found by name, in any order, and
+    others ignored. The table has the row's number, counted from 1, the target's `mean`, its
+    standard `deviation`, and the `lower` and `upper` end of an interval that holds it with the
+    given probability. Memory does not grow with the data.
+
+    Examples:
+
+      kexpfam predict prices.kexpfam houses.csv -o prices.csv --interval 0.9
+
+      kexpfam predict prices.kexpfam houses.csv --quantiles 0.1,0.5,0.9
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        from kexpfam.cli.predicting import predict_rows
+
+        when_imported()
+        predict_rows(
+            model, data, output, terminal, interval=interval, quantiles=quantiles, force=force
+        )
+
+
+def sample(
+    model: ModelPath,
+    n_rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            "-n",
+            min=1,
+            help="The number of rows to draw, 1000 by default; with --given, of draws at each row "
+            "there, 1 by default.",
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Rows to draw the rest of: the target, or what the file does not have.",
+        ),
+    ] = None,
+    output: TableOutput = "-",
+    seed: Seed = 0,
+    method: Annotated[
+        Literal["flow", "sde", "mala", "nuts"] | None,
+        typer.Option(
+            help="'flow' or 'sde' for a KernelDiffusion, 'mala' or 'nuts' for a "
+            "KernelExponentialFamily."
+        ),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Draw rows from a model, in the units of its data.
+
+    Categories, whole numbers and bounds come back as such. With `--given` every row of the file is
+    completed: columns of the model that the file does not have, and empty cells, are drawn given
+    the others.
+
+    Examples:
+
+      kexpfam sample model.kexpfam -n 10000 -o draws.parquet
+
+      kexpfam sample model.kexpfam -n 5
+
+      kexpfam sample prices.kexpfam --given houses.csv -n 20
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        from kexpfam.cli.sampling import sample_rows
+
+        when_imported()
+        sample_rows(
+            model,
+            n_rows,
+            output,
+            terminal,
+            seed=seed,
+            method=method,
+            given=given or [],
+            force=force,
+        )
+
+
+def impute(
+    model: ModelPath,
+    data: DataPaths,
+    output: TableOutput = "-",
+    draws: Annotated[
+        int,
+        typer.Option(min=1, help="The number of times to draw what is missing."),
+    ] = 1,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Fill in empty cells, drawn given the other values of their row.
+
+    The table has all columns of the data; those that the model does not know stay as they are. With
+    `--draws` there are several completed rows for each, and their `row` and `draw` come first:
+    multiple imputation. What is missing is taken to be missing at random.
+
+    Examples:
+
+      kexpfam impute model.kexpfam people.csv -o complete.csv
+
+      kexpfam impute model.kexpfam people.csv -o complete.parquet --draws 20
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        from kexpfam.cli.imputing import impute_rows
+
+        when_imported()
+        impute_rows(model, data, output, terminal, draws=draws, seed=seed, force=force)
+
+
+def judge(
+    model: ModelPath,
+    data: DataPaths,
+    method: Annotated[
+        Literal["auto", "kernel", "finite_set"],
+        typer.Option(
+            help="'kernel' takes quadratic time and 'finite_set' linear time; 'auto' uses the "
+            "latter from 5000 rows."
+        ),
+    ] = "auto",
+    seed: Seed = 0,
+    fail_below: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="P", help="Exit with code 3 if the p-value is below P."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Test whether rows come from a model (kernel Stein tests).
+
+    The test needs columns of real numbers. Use rows that the model was not fitted to, because it
+    agrees too well with those that it was fitted to. The exit code is 0 for any p-value unless
+    --fail-below is given.
+
+    Examples:
+
+      kexpfam test model.kexpfam fresh.csv
+
+      kexpfam test model.kexpfam today.parquet --fail-below 0.01 || echo "the rows have changed"
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        from kexpfam.cli.testing import judge_rows
+
+        when_imported()
+        p_value = judge_rows(model, data, terminal, method=method, seed=seed)
+        if fail_below is not None and p_value < fail_below:
+            raise typer.Exit(3)

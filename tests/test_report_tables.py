@@ -1,0 +1,165 @@
+"""The report on a table of mixed columns: its figures against other ways to have them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import ks_2samp
+
+from kexpfam import KernelChain, load
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.report import make_report
+from kexpfam.report.frame_table import open_frame
+from kexpfam.report.peers import peers_for
+from tests.test_command_line_tables import NAMES, make_table
+
+HOSTILE = "</script><b>pike</b>"
+# A row in which nothing fits, and a seed that holds it out.
+STRANGE, SEED = 5, 3
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    """As fish are, with a level of a hostile name, and one strange row."""
+    table = make_table(200)[NAMES].replace({"kind": {"pike": HOSTILE}})
+    table.loc[STRANGE] = ["perch", 62.0, 2, True]
+    return table
+
+
+@pytest.fixture(scope="module")
+def report(frame):
+    return make_report(data=frame, random_state=SEED)
+
+
+@pytest.fixture(scope="module")
+def held_out(report, frame):
+    """The judged rows, and the others."""
+    places = np.sort(np.asarray(report.sections["pairs"].data["data"]["numbers"]) - 1)
+    return frame.iloc[places], frame.drop(index=frame.index[places])
+
+
+def test_a_chain_is_fitted_to_the_other_rows(report, held_out):
+    judged, training = held_out
+    assert 25 < len(judged) < 75
+    assert type(report.model) is KernelChain
+    data = report.sections["likelihood"].data
+    assert data["mean"] == pytest.approx(report.model.score(judged))
+    assert data["training_mean"] == pytest.approx(report.model.score(training))
+
+
+def test_peers_are_the_product_of_marginals_and_the_base_density(report, held_out):
+    judged, training = held_out
+    model, peers = report.model, report.sections["likelihood"].data["peers"]
+    product = np.zeros(len(judged))
+    for name in NAMES:
+        marginal = KernelChain(random_state=SEED).fit(training[[name]].dropna())
+        product += np.where(judged[name].isna(), 0, marginal.score_samples(judged[[name]]))
+    assert peers[0]["name"] == "product of marginals"
+    assert peers[0]["mean"] == pytest.approx(product.mean())
+    assert peers[0]["difference"] > 2 * peers[0]["difference_error"]
+    base = model.density_.untilted().log_density(model.as_numbers(judged))
+    if model.has_tilt_:
+        assert peers[1]["mean"] == pytest.approx(base.mean())
+    assert len(peers) == 1 + model.has_tilt_
+
+
+def test_which_peers_can_take_a_table():
+    rows = np.random.default_rng(0).standard_normal((60, 2))
+    kinds = [ColumnKind("real"), ColumnKind("real")]
+    of_numbers = ["Gaussian", "Gaussian mixture", "kernel density estimate"]
+    assert list(peers_for(kinds, rows)) == of_numbers
+    rows[0, 0] = np.nan
+    assert list(peers_for(kinds, rows)) == []
+    bounded = [kinds[0], ColumnKind("bounded", (0.0, np.inf))]
+    assert list(peers_for(bounded, rows)) == ["product of marginals"]
+    assert list(peers_for(bounded, rows[1:])) == [*of_numbers, "product of marginals"]
+
+
+def test_columns_are_described(report, frame):
+    columns = {one["name"]: one for one in report.sections["columns"].data["columns"]}
+    assert [one["kind"] for one in columns.values()] == ["category", "real", "count", "boolean"]
+    for name in NAMES:
+        assert columns[name]["missing"] == pytest.approx(frame[name].isna().mean())
+
+
+def test_marginals_are_shares_of_levels_and_histograms(report, held_out):
+    judged, _ = held_out
+    columns = {one["name"]: one for one in report.sections["marginals"].data["columns"]}
+    kind = columns["kind"]
+    expected = judged["kind"].value_counts(normalize=True)
+    assert dict(zip(kind["levels"], kind["rows"], strict=True)) == pytest.approx(dict(expected))
+    assert kind["gap"] == pytest.approx(np.abs(kind["rows"] - kind["draws"]).sum() / 2)
+    # Every whole number in one bin, with the same number of them in each.
+    assert (columns["eggs"]["edges"] % 1 == 0.5).all()
+    for name in ("length", "eggs"):
+        area = (columns[name]["rows"] * np.diff(columns[name]["edges"])).sum()
+        assert area == pytest.approx(1, abs=0.05)
+
+
+def test_rows_and_draws_are_compared_by_log_densities_of_complete_rows(report, held_out):
+    judged, _ = held_out
+    logs = report.model.score_samples(judged.dropna())
+    draws = report.model.score_samples(report.model.sample(2000, random_state=SEED))
+    found = report.sections["goodness"].data
+    assert found["n_rows"] == len(logs)
+    assert found["statistic"] == pytest.approx(ks_2samp(logs, draws).statistic)
+    assert "kernel Stein test" in report.sections["goodness"].body
+
+
+def test_the_value_to_look_at_has_the_lowest_term(report, frame):
+    """A perch with the length of a pike: length comes last in the chain."""
+    model, unusual = report.model, report.sections["unusual"]
+    place = list(unusual.data["numbers"]).index(STRANGE + 1)
+    assert place < 3
+    assert NAMES[unusual.data["marked"][place]] == "length"
+    assert "term of the chain rule" in unusual.data["measure"]
+    low, high = unusual.data["expected"][place]
+    assert 10 < low < 25 < high < 50
+    draws = model.contributions(model.sample(2000, random_state=SEED))["length"]
+    own = model.contributions(frame)["length"][STRANGE]
+    share = (np.sum(draws <= own) + 1) / 2001
+    assert unusual.data["surprise"][place, 1] == pytest.approx(-np.log(share))
+
+
+def test_pairs_have_levels_by_their_place(report, held_out):
+    judged, _ = held_out
+    content = re.search(r'id="picture">(.*?)</script>', report.html, re.DOTALL).group(1)
+    picture = json.loads(content)
+    assert picture["levels"] == [[HOSTILE, "perch"], None, None, ["False", "True"], None]
+    by_number = dict(zip(picture["data"]["numbers"], picture["data"]["values"], strict=True))
+    for place, kind in judged["kind"].items():
+        expected = (
+            "not a number" if kind is None or kind != kind else picture["levels"][0].index(kind)
+        )
+        assert by_number[place + 1][0] == expected
+    assert HOSTILE not in report.html
+
+
+def test_files_and_frames_are_one_table_for_a_model(report, frame, tmp_path):
+    few = frame.iloc[:20]
+    few.to_csv(tmp_path / "few.csv", index=False)
+    few.to_parquet(tmp_path / "few.parquet", index=False)
+    report.model.save(tmp_path / "model.kexpfam")
+    model = load(tmp_path / "model.kexpfam")
+    sources = (few[NAMES[::-1]], tmp_path / "few.csv", [tmp_path / "few.parquet"])
+    expected, *others = (open_frame(data, model, 0, fitted=True) for data in sources)
+    assert expected.names == tuple(NAMES)
+    for other in others:
+        np.testing.assert_array_equal(other.keys, expected.keys)
+        np.testing.assert_allclose(
+            model.score_samples(other.frame), model.score_samples(few), rtol=1e-12
+        )
+    with pytest.raises(ValueError, match="does not know"):
+        make_report(data=few.rename(columns={"eggs": "roe"}), model=model)
+    with pytest.raises(ValueError, match="needs it in memory"):
+        make_report(data=iter([few]), model=model)
+
+
+def test_the_snippet_and_the_command_name_the_chain(report):
+    found = report.sections["reproduction"].data
+    assert "KernelChain" in found["snippet"]
+    assert "--estimator chain" in found["command"]
