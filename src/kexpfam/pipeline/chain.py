@@ -164,7 +164,7 @@ class _Choices(NamedTuple):
 def _nothing(layout: Layout) -> _Choices:
     """The base density alone."""
     return _Choices(
-        tuple(CategoryChoice(np.inf) for _ in layout.categories),
+        tuple(CategoryChoice(None) for _ in layout.categories),
         tuple(NumberChoice() for _ in layout.numerics),
     )
 
@@ -208,7 +208,7 @@ def _density(
     numbers = []
     for number, choice in enumerate(choices.numbers):
         term = NumberTerm()
-        if choice.share > 0 or np.isfinite(choice.penalty):
+        if choice.share > 0 or choice.tilt is not None:
             problem = number_problem(rows, density, inputs, lines, number, members)
             term = fit_number(problem, choice)
         numbers.append(term)

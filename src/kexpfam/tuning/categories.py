@@ -14,35 +14,38 @@ from jaxtyping import Bool, Float, Int
 
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.model.chain_terms import CategoryTerm
-from kexpfam.solve.conditional import TiltProblem, likeliest_path
+from kexpfam.solve.conditional import TiltProblem
 from kexpfam.tuning.chain import (
     FEWEST_ROWS,
     FUNCTIONS,
     MOST_ROWS,
-    STEPS,
-    best_penalty,
+    TiltChoice,
+    best_tilt,
     functions_for,
 )
-from kexpfam.tuning.held_out import PENALTIES
 from kexpfam.tuning.table_base import TableRows
 
 __all__ = ["CategoryChoice", "choose_category", "fit_category"]
 
 
 class CategoryChoice(NamedTuple):
-    """What was found to pay for a category."""
+    """What was found to pay for a category, if anything."""
 
-    penalty: float
+    tilt: TiltChoice | None
 
 
 def _category_problem(
-    table: TableRows, place: int, members: Bool[np.ndarray, " n"], n_functions: int, n_rows: int
+    table: TableRows,
+    place: int,
+    members: Bool[np.ndarray, " n"],
+    functions: InputFunctions | None = None,
 ) -> tuple[InputFunctions, TiltProblem, Int[np.ndarray, " j"]]:
     """The softmax of a category's levels as a tilt of their shares."""
     codes = table.parts.codes[:, place]
-    there = np.flatnonzero(members & ~np.isnan(codes))[:n_rows]
+    there = np.flatnonzero(members & ~np.isnan(codes))[:MOST_ROWS]
     indicators = table.layout.indicators(table.parts)[there, : table.layout.offsets[place]]
-    functions = functions_for(indicators, None, n_functions)
+    if functions is None:
+        functions = functions_for(indicators, None, FUNCTIONS)
     levels = np.eye(table.layout.level_counts[place])
     shares = _level_shares(table, place, members)
     weights = table.weights[there]
@@ -74,9 +77,9 @@ def choose_category(
     """A penalty, where functions of the columns before pay."""
     n_there = int((members & ~np.isnan(table.parts.codes[:, place])).sum())
     if table.layout.offsets[place] == 0 or n_there < FEWEST_ROWS:
-        return CategoryChoice(np.inf)
-    _, problem, places = _category_problem(table, place, members, FUNCTIONS, MOST_ROWS)
-    return CategoryChoice(best_penalty(problem, held[places]))
+        return CategoryChoice(None)
+    functions, problem, places = _category_problem(table, place, members)
+    return CategoryChoice(best_tilt(functions, problem, held[places]))
 
 
 def fit_category(
@@ -84,9 +87,7 @@ def fit_category(
 ) -> CategoryTerm:
     """The term of a category with what was chosen."""
     shares = np.log(_level_shares(table, place, members))
-    if not np.isfinite(choice.penalty):
+    if choice.tilt is None:
         return CategoryTerm(shares, None, None)
-    functions, problem, _ = _category_problem(table, place, members, FUNCTIONS, MOST_ROWS)
-    path = [one for one in PENALTIES if one >= choice.penalty]
-    *_, coefficients = likeliest_path(problem, path, STEPS)
-    return CategoryTerm(shares, functions, coefficients)
+    functions, problem, _ = _category_problem(table, place, members, choice.tilt.functions)
+    return CategoryTerm(shares, functions, choice.tilt.fitted_to(problem))

@@ -40,9 +40,9 @@ __all__ = [
     "FEWEST_ROWS",
     "FUNCTIONS",
     "MOST_ROWS",
-    "STEPS",
     "NumberChoice",
-    "best_penalty",
+    "TiltChoice",
+    "best_tilt",
     "choose_number",
     "fit_number",
     "functions_for",
@@ -56,22 +56,34 @@ _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 _POINTS, _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = 256, (1024, 2048), 0.5, 0.1, 0.02
 # Functions of the inputs and rows, for a first look and for good; steps for each penalty.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
-STEPS = 25
+_STEPS = 25
 # Gains in nats a row that a bell or a tilt must show, and that make a path go on.
 _LEAST_GAIN, _PATIENCE, _GOING_ON = 0.003, 2, 1e-3
 FEWEST_ROWS = 40
 _EVERY_OTHER = slice(None, None, 2)
 
 
+class TiltChoice(NamedTuple):
+    """A penalty that held-out rows prefer, and where a fit to more rows begins."""
+
+    functions: InputFunctions
+    penalty: float
+    coefficients: Float[np.ndarray, "m k"]
+
+    def fitted_to(self, problem: TiltProblem) -> Float[np.ndarray, "m k"]:
+        """The coefficients of a problem with these functions."""
+        return next(likeliest_path(problem, [self.penalty], _STEPS, self.coefficients))
+
+
 class NumberChoice(NamedTuple):
-    """What was found to pay for a number; infinite penalties stand for no tilt."""
+    """What was found to pay for a number."""
 
     covariance: Covariance | None = None
     plain: bool = False
     n_points: int = _POINTS
     noise_ratio: float = 1.0
     share: float = 0.0
-    penalty: float = np.inf
+    tilt: TiltChoice | None = None
 
 
 class _Problem(NamedTuple):
@@ -147,13 +159,16 @@ def choose_number(problem: _Problem, held: Bool[np.ndarray, " j"]) -> NumberChoi
     choice, stacked = NumberChoice(covariance, plain), problem.line
     if covariance is not None:
         choice, stacked = _stacked(problem, choice)
-    for functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
+    tilt = None
+    for n_functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
         some = slice(0, rows)
-        tilt = _tilt_problem(problem.where(some), stacked, covariance, functions)[1]
-        penalty = best_penalty(tilt, held[some])
-        if not np.isfinite(penalty):
-            return choice
-    return choice._replace(penalty=penalty)
+        functions = functions_for(problem.inputs[some], covariance, n_functions)
+        tilt = best_tilt(
+            functions, _tilt_problem(problem.where(some), stacked, functions), held[some]
+        )
+        if tilt is None:
+            break
+    return choice._replace(tilt=tilt)
 
 
 def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
@@ -166,12 +181,10 @@ def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
         )
         stacked = problem.line.stacked(bell, choice.share * problem.known)
         term = term._replace(location=location, factor=factor, share=choice.share)
-    if np.isfinite(choice.penalty):
-        some = slice(0, MOST_ROWS)
-        functions, tilt = _tilt_problem(problem.where(some), stacked, choice.covariance, FUNCTIONS)
-        path = [one for one in PENALTIES if one >= choice.penalty]
-        *_, coefficients = likeliest_path(tilt, path, STEPS)
-        term = term._replace(functions=functions, coefficients=coefficients)
+    if choice.tilt is not None:
+        functions, some = choice.tilt.functions, slice(0, MOST_ROWS)
+        tilt = _tilt_problem(problem.where(some), stacked, functions)
+        term = term._replace(functions=functions, coefficients=choice.tilt.fitted_to(tilt))
     return term
 
 
@@ -288,15 +301,13 @@ def _best_share(problem: _Problem, bell: OnLine) -> tuple[float, float]:
 def _tilt_problem(
     problem: _Problem,
     stacked: OnLine,
-    covariance: Covariance | None,
-    n_functions: int,
-) -> tuple[InputFunctions, TiltProblem]:
+    functions: InputFunctions,
+) -> TiltProblem:
     """The convex problem of some rows, the first ones."""
     some = slice(0, len(problem.weights))
     line = OnLine(*(part[some] for part in stacked))
-    functions = functions_for(problem.inputs, covariance, n_functions)
     nodes = NODES[_EVERY_OTHER]
-    return functions, TiltProblem(
+    return TiltProblem(
         functions(problem.inputs),
         residual_functions(line.residuals(problem.within)),
         residual_functions(nodes),
@@ -317,20 +328,22 @@ def functions_for(
     return input_functions(kind, length_scale, inputs[: 2 * n_functions], n_functions)
 
 
-def best_penalty(problem: TiltProblem, held: Bool[np.ndarray, " n"]) -> float:
-    """The penalty that held-out rows prefer; infinite where none is better than no tilt."""
+def best_tilt(
+    functions: InputFunctions, problem: TiltProblem, held: Bool[np.ndarray, " n"]
+) -> TiltChoice | None:
+    """The tilt that held-out rows prefer; None where none is better than no tilt."""
     if not 0 < held.sum() < len(held):
-        return np.inf
+        return None
     judges = problem.where(held)
     means: list[float] = []
-    best: tuple[float, float, float] = 0.0, 0.0, np.inf
-    path = likeliest_path(problem.where(~held), PENALTIES, STEPS)
+    best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
+    path = likeliest_path(problem.where(~held), PENALTIES, _STEPS)
     for penalty, coefficients in zip(PENALTIES, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
         if gain > best[0]:
-            best = gain, error, penalty
+            best = gain, error, TiltChoice(functions, penalty, coefficients)
         before, last = means[:-_PATIENCE], means[-_PATIENCE:]
         if before and max(last) < max(before) + _GOING_ON:
             break
-    return best[2] if best[0] > max(best[1], _LEAST_GAIN) else np.inf
+    return best[2] if best[0] > max(best[1], _LEAST_GAIN) else None
