@@ -1,7 +1,7 @@
 """What holds for all tests.
 
-Annotated array shapes are checked while the tests run; users pay nothing for them. KernelDiffusion
-takes fewer functions than it does for users, unless told.
+Annotated array shapes are checked while the tests run (`tests/shape_checks.py`); users pay nothing
+for them. KernelDiffusion takes fewer functions than it does for users, unless told.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from jaxtyping import install_import_hook
+
+from tests.shape_checks import check_shapes
 
 # Every stage; not the estimators, whose constructors take anything (scikit-learn demands it).
 STAGES = [
@@ -35,7 +36,7 @@ STAGES = [
     "solve",
     "tuning",
 ]
-install_import_hook([f"kexpfam.{stage}" for stage in STAGES], "beartype.beartype")
+check_shapes([f"kexpfam.{stage}" for stage in STAGES])
 
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase  # noqa: E402
 from kexpfam.data.rows import ArrayRows  # noqa: E402
@@ -54,10 +55,12 @@ FUNCTIONS = {
 @pytest.fixture(scope="session", autouse=True)
 def _few_functions():
     """Fewer functions, wherever a test gives KernelDiffusion no number of them."""
+    # One module takes its number from another when it is imported: all are, before any changes.
+    for place, (users, _) in FUNCTIONS.items():
+        module, name = place.rsplit(".", 1)
+        assert getattr(importlib.import_module(module), name) == users
     with pytest.MonkeyPatch.context() as patch:
-        for place, (users, few) in FUNCTIONS.items():
-            module, name = place.rsplit(".", 1)
-            assert getattr(importlib.import_module(module), name) == users
+        for place, (_, few) in FUNCTIONS.items():
             patch.setattr(place, few)
         yield
 

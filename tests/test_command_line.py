@@ -28,7 +28,7 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
-from tests.conftest import FEW_FUNCTIONS
+from tests.conftest import FUNCTIONS
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -39,12 +39,13 @@ FAMILY = [
 
 # Every line of standard input is a list of arguments; every line of the reply an exit code.
 SERVER = """
-import json, os, sys
+import importlib, json, os, sys
 import kexpfam, kexpfam.report
 from kexpfam.cli import main
-from kexpfam.tuning import frequencies
 
-frequencies.N_COMPONENTS = frequencies._SEARCH_COMPONENTS = FEW_FUNCTIONS
+for place, few in FUNCTIONS.items():
+    module, name = place.rsplit(".", 1)
+    setattr(importlib.import_module(module), name, few)
 
 replies = os.fdopen(os.dup(1), "w")
 for line in sys.stdin:
@@ -106,8 +107,9 @@ def environment(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder, environment):
     """Run one command in the folder: its exit code and what it said."""
+    few = {place: number for place, (_, number) in FUNCTIONS.items()}
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER.replace("FEW_FUNCTIONS", str(FEW_FUNCTIONS))],
+        [sys.executable, "-c", f"FUNCTIONS = {few}\n{SERVER}"],
         **{"cwd": folder, "env": environment, "text": True},
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
     ) as server:
