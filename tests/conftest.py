@@ -108,14 +108,16 @@ def two_clusters(generator) -> np.ndarray:
     return clusters(generator)
 
 
-@pytest.fixture(params=["uniform", "gaussian", "mixture"])
+BASES = {
+    "uniform": UniformBase(),
+    "gaussian": GaussianBase(),
+    "mixture": MixtureBase(n_components=3),
+}
+
+
+@pytest.fixture(params=BASES)
 def base(request, two_clusters, generator):
-    families = {
-        "uniform": UniformBase(),
-        "gaussian": GaussianBase(),
-        "mixture": MixtureBase(n_components=3),
-    }
-    return families[request.param].fit(make_sketch(two_clusters), generator)
+    return BASES[request.param].fit(make_sketch(two_clusters), generator)
 
 
 @pytest.fixture
