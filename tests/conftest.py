@@ -1,7 +1,8 @@
 """What holds for all tests.
 
 Annotated array shapes are checked while the tests run (`tests/shape_checks.py`); users pay nothing
-for them. KernelDiffusion takes fewer functions than it does for users, unless told.
+for them. KernelDiffusion takes fewer functions and smaller mixtures than it does for users, unless
+told.
 """
 
 from __future__ import annotations
@@ -43,9 +44,11 @@ from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
 
-# Places of KernelDiffusion's own numbers of functions, for users and in tests: what is chosen, and
-# how, is the same.
-FUNCTIONS = {
+# Places of KernelDiffusion's own numbers of functions, and of the components that all mixtures of an
+# average have together, for users and in tests: what is chosen, and how, is the same.
+MIXTURES = "kexpfam.base.averaged._MOST_COMPONENTS"
+SIZES = {
+    MIXTURES: (512, 64),
     "kexpfam.tuning.frequencies._SEARCH_COMPONENTS": (512, 128),
     "kexpfam.tuning.frequencies.N_COMPONENTS": (1024, 128),
     "kexpfam.estimators.kernel_diffusion.N_COMPONENTS": (1024, 128),
@@ -53,23 +56,29 @@ FUNCTIONS = {
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _few_functions():
-    """Fewer functions, wherever a test gives KernelDiffusion no number of them."""
+def _small_sizes():
+    """Fewer functions, wherever a test gives KernelDiffusion no number of them, and components."""
     # One module takes its number from another when it is imported: all are, before any changes.
-    for place, (users, _) in FUNCTIONS.items():
+    for place, (users, _) in SIZES.items():
         module, name = place.rsplit(".", 1)
         assert getattr(importlib.import_module(module), name) == users
     with pytest.MonkeyPatch.context() as patch:
-        for place, (_, few) in FUNCTIONS.items():
+        for place, (_, few) in SIZES.items():
             patch.setattr(place, few)
         yield
 
 
 @pytest.fixture
 def as_for_users(monkeypatch):
-    """As many functions as users get."""
-    for place, (users, _) in FUNCTIONS.items():
+    """As many functions and components as users get."""
+    for place, (users, _) in SIZES.items():
         monkeypatch.setattr(place, users)
+
+
+@pytest.fixture
+def users_mixtures(monkeypatch):
+    """As many components as users get."""
+    monkeypatch.setattr(MIXTURES, SIZES[MIXTURES][0])
 
 
 @pytest.fixture

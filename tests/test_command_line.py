@@ -28,7 +28,7 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
-from tests.conftest import FUNCTIONS
+from tests.conftest import SIZES
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -43,7 +43,7 @@ import importlib, json, os, sys
 import kexpfam, kexpfam.report
 from kexpfam.cli import main
 
-for place, few in FUNCTIONS.items():
+for place, few in SIZES.items():
     module, name = place.rsplit(".", 1)
     setattr(importlib.import_module(module), name, few)
 
@@ -107,9 +107,9 @@ def environment(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder, environment):
     """Run one command in the folder: its exit code and what it said."""
-    few = {place: number for place, (_, number) in FUNCTIONS.items()}
+    few = {place: number for place, (_, number) in SIZES.items()}
     with subprocess.Popen(
-        [sys.executable, "-c", f"FUNCTIONS = {few}\n{SERVER}"],
+        [sys.executable, "-c", f"SIZES = {few}\n{SERVER}"],
         **{"cwd": folder, "env": environment, "text": True},
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
     ) as server:

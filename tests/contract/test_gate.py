@@ -72,6 +72,7 @@ def gains(density, rows):
     return gained.mean(), gained.std() / np.sqrt(len(gained))
 
 
+@pytest.mark.usefixtures("users_mixtures")
 @pytest.mark.parametrize(("name", "least"), [("sheet", 0.3), ("powers", 1.3)])
 def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
     """Straight lines between levels gain 0.5 and 1.6 nats; monotone cubics lose two with both."""
@@ -109,6 +110,7 @@ def test_a_tilt_of_the_size_that_users_get_pays():
     assert abs(gain - model.gain_) < 4 * np.hypot(model.gain_error_, error)
 
 
+@pytest.mark.usefixtures("users_mixtures")
 @pytest.mark.filterwarnings("ignore::kexpfam.FlowWarning")
 @pytest.mark.parametrize(("n_rows", "gate"), [(300, True), (2000, False)])
 @pytest.mark.parametrize("name", sorted(THIN_TABLES))
