@@ -44,8 +44,8 @@ from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
 
-# Places of KernelDiffusion's own numbers of functions, and of the components that all mixtures of an
-# average have together, for users and in tests: what is chosen, and how, is the same.
+# Places of KernelDiffusion's own numbers of functions, and of the components of all mixtures in an
+# average, for users and in tests: what is chosen, and how, is the same.
 MIXTURES = "kexpfam.base.averaged._MOST_COMPONENTS"
 SIZES = {
     MIXTURES: (512, 64),
