@@ -72,7 +72,6 @@ def gains(density, rows):
     return gained.mean(), gained.std() / np.sqrt(len(gained))
 
 
-@pytest.mark.usefixtures("users_mixtures")
 @pytest.mark.parametrize(("name", "least"), [("sheet", 0.3), ("powers", 1.3)])
 def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
     """Straight lines between levels gain 0.5 and 1.6 nats; monotone cubics lose two with both."""
