@@ -32,6 +32,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import KernelDensity
 
 from kexpfam import KernelDiffusion
+from neural import train_until_it_stops_improving
 from splits import KNOWN, REAL, Rows
 
 RESULTS = Path(__file__).parent / "results"
@@ -109,23 +110,13 @@ def flow(kind: str) -> Callable[[Rows, int], Outcome]:
         else:
             model = zuko.flows.NSF(columns, 0, transforms=3, hidden_features=(64, 64))
         train, validation, test = (torch.tensor(part, dtype=torch.float32) for part in rows)
-        optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-        best, state, waited, start = np.inf, None, 0, time.perf_counter()
-        for _ in range(1000):
-            for batch in torch.randperm(len(train)).split(256):
-                loss = -model().log_prob(train[batch]).mean()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-            with torch.no_grad():
-                loss = -float(model().log_prob(validation).mean())
-            waited += 1
-            if loss < best:
-                best, waited = loss, 0
-                state = {name: value.clone() for name, value in model.state_dict().items()}
-            if waited > 30:
-                break
-        model.load_state_dict(state)
+        start = time.perf_counter()
+        train_until_it_stops_improving(
+            model,
+            len(train),
+            lambda batch: -model().log_prob(train[batch]).mean(),
+            lambda: -model().log_prob(validation).mean(),
+        )
         middle = time.perf_counter()
         with torch.no_grad():
             logs = model().log_prob(test).numpy().astype(float)
