@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import threading
 from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
@@ -50,7 +51,7 @@ def once_for_each_look(function: Any = None, *, typechecker: Any) -> Any:
             function.__init__ = again(function.__init__)  # type: ignore[misc]
         return function
     seen: dict[Any, set[Any]] = {}
-    results: list[Any] = []
+    found = threading.local()
 
     @functools.cache
     def checked() -> Any:
@@ -58,10 +59,10 @@ def once_for_each_look(function: Any = None, *, typechecker: Any) -> Any:
 
     @functools.cache
     def checked_result() -> Any:
-        """Takes the function's arguments, and gives the last of the results."""
+        """Takes the function's arguments, and gives the result that was found."""
 
         def given(*_: Any, **__: Any) -> Any:
-            return results.pop()
+            return found.result
 
         # Annotations are looked up among the names of the function's own module.
         code, closure = given.__code__, given.__closure__
@@ -79,8 +80,9 @@ def once_for_each_look(function: Any = None, *, typechecker: Any) -> Any:
         result = function(*args, **kwargs)
         result_look = _look(result)
         if result_look not in known:
-            results.append(result)
+            found.result = result
             checked_result()(*args, **kwargs)
+            del found.result
             known.add(result_look)
         return result
 
