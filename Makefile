@@ -16,9 +16,11 @@ test test-fast: export OPENBLAS_NUM_THREADS = 1
 test test-fast: export OMP_NUM_THREADS = 1
 test test-fast: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/.jax_cache
 test test-fast: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+# Workers and commands start from bytecode, whatever the shell says.
+test test-fast: export PYTHONDONTWRITEBYTECODE =
 # Most of a small fit is compilation, and half of that optimizes what a test runs once.
 test test-fast: export JAX_DISABLE_MOST_OPTIMIZATIONS = 1
-test test-fast: export XLA_FLAGS = --xla_cpu_use_fusion_emitters=false
+test test-fast: export XLA_FLAGS = --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 test: .venv/installed lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 

@@ -1,7 +1,8 @@
 """What holds for all tests.
 
-Annotated array shapes are checked while the tests run; users pay nothing for them. KernelDiffusion
-takes fewer functions than it does for users, unless told.
+Annotated array shapes are checked while the tests run (`tests/shape_checks.py`); users pay nothing
+for them. KernelDiffusion takes fewer functions and smaller mixtures than it does for users, unless
+told.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from jaxtyping import install_import_hook
+
+from tests.shape_checks import check_shapes
 
 # Every stage; not the estimators, whose constructors take anything (scikit-learn demands it).
 STAGES = [
@@ -35,16 +37,18 @@ STAGES = [
     "solve",
     "tuning",
 ]
-install_import_hook([f"kexpfam.{stage}" for stage in STAGES], "beartype.beartype")
+check_shapes([f"kexpfam.{stage}" for stage in STAGES])
 
 from kexpfam.base import GaussianBase, MixtureBase, UniformBase  # noqa: E402
 from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
 
-# Places of KernelDiffusion's own numbers of functions, for users and in tests: what is chosen, and
-# how, is the same.
-FUNCTIONS = {
+# Places of KernelDiffusion's own numbers of functions, and of the components of all mixtures in an
+# average, for users and in tests: what is chosen, and how, is the same.
+MIXTURES = "kexpfam.base.averaged._MOST_COMPONENTS"
+SIZES = {
+    MIXTURES: (512, 64),
     "kexpfam.tuning.frequencies._SEARCH_COMPONENTS": (512, 128),
     "kexpfam.tuning.frequencies.N_COMPONENTS": (1024, 128),
     "kexpfam.estimators.kernel_diffusion.N_COMPONENTS": (1024, 128),
@@ -52,23 +56,29 @@ FUNCTIONS = {
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _few_functions():
-    """Fewer functions, wherever a test gives KernelDiffusion no number of them."""
-    # All are looked at before one is changed: a module may take its number from another's.
-    for place, (users, _) in FUNCTIONS.items():
+def _small_sizes():
+    """Fewer functions, wherever a test gives KernelDiffusion no number of them, and components."""
+    # One module takes its number from another when it is imported: all are, before any changes.
+    for place, (users, _) in SIZES.items():
         module, name = place.rsplit(".", 1)
         assert getattr(importlib.import_module(module), name) == users
     with pytest.MonkeyPatch.context() as patch:
-        for place, (_, few) in FUNCTIONS.items():
+        for place, (_, few) in SIZES.items():
             patch.setattr(place, few)
         yield
 
 
 @pytest.fixture
 def as_for_users(monkeypatch):
-    """As many functions as users get."""
-    for place, (users, _) in FUNCTIONS.items():
+    """As many functions and components as users get."""
+    for place, (users, _) in SIZES.items():
         monkeypatch.setattr(place, users)
+
+
+@pytest.fixture
+def users_mixtures(monkeypatch):
+    """As many components as users get."""
+    monkeypatch.setattr(MIXTURES, SIZES[MIXTURES][0])
 
 
 @pytest.fixture
@@ -107,14 +117,16 @@ def two_clusters(generator) -> np.ndarray:
     return clusters(generator)
 
 
-@pytest.fixture(params=["uniform", "gaussian", "mixture"])
+BASES = {
+    "uniform": UniformBase(),
+    "gaussian": GaussianBase(),
+    "mixture": MixtureBase(n_components=3),
+}
+
+
+@pytest.fixture(params=BASES)
 def base(request, two_clusters, generator):
-    families = {
-        "uniform": UniformBase(),
-        "gaussian": GaussianBase(),
-        "mixture": MixtureBase(n_components=3),
-    }
-    return families[request.param].fit(make_sketch(two_clusters), generator)
+    return BASES[request.param].fit(make_sketch(two_clusters), generator)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
-from tests.conftest import FUNCTIONS
+from tests.conftest import SIZES
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -43,7 +43,7 @@ import importlib, json, os, sys
 import kexpfam, kexpfam.report
 from kexpfam.cli import main
 
-for place, (_, few) in FUNCTIONS.items():
+for place, few in SIZES.items():
     module, name = place.rsplit(".", 1)
     setattr(importlib.import_module(module), name, few)
 
@@ -107,8 +107,9 @@ def environment(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder, environment):
     """Run one command in the folder: its exit code and what it said."""
+    few = {place: number for place, (_, number) in SIZES.items()}
     with subprocess.Popen(
-        [sys.executable, "-c", SERVER.replace("FUNCTIONS", repr(FUNCTIONS))],
+        [sys.executable, "-c", f"SIZES = {few}\n{SERVER}"],
         **{"cwd": folder, "env": environment, "text": True},
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
     ) as server:
@@ -156,12 +157,18 @@ def test_fit_is_the_librarys(folder, family):
     assert "fitted in" in family.said.err
 
 
-def test_a_diffusion_is_fitted_and_described(run, folder):
+@pytest.fixture(scope="module")
+def diffusion(run):
+    """A model of two columns, for which a mixture is enough."""
     options = ["--exclude", "i,w", "--n-components", "16", "--levels", "4", "--seed", "5", "-q"]
     kind = ["--estimator", "diffusion"]
     done = run("fit", "rows.csv", "-o", "diffusion.kexpfam", *kind, *options)
     assert (done.code, done.out, done.err) == (0, "", "")
-    done = run("info", "diffusion.kexpfam", "--json")
+    return "diffusion.kexpfam"
+
+
+def test_a_diffusion_is_fitted_and_described(run, diffusion):
+    done = run("info", diffusion, "--json")
     record = json.loads(done.out)
     assert record["kind"] == "KernelDiffusion"
     assert record["columns"] == ["a", "b"]
@@ -175,7 +182,7 @@ def test_a_diffusion_is_fitted_and_described(run, folder):
     # The same for people: with --json beside it, without in its place.
     for word in ("KernelDiffusion of 2 columns: a, b", "n levels", "noise scales", "in words"):
         assert word in done.err
-    assert run("info", "diffusion.kexpfam").out == done.err
+    assert run("info", diffusion).out == done.err
 
 
 def test_an_existing_model_is_kept_unless_forced(run, folder, family):
@@ -444,18 +451,18 @@ def test_a_file_without_names_is_warned_of(run, folder):
 # -- processes of their own ---------------------------------------------------------------------
 
 
-def test_pipes_both_ways_end_quietly(folder, family, environment):
+def test_pipes_both_ways_end_quietly(folder, diffusion, environment):
     command = f"{sys.executable} -m kexpfam"
     script = (
-        f"{command} sample -q {family.path} -n 3000"
-        f" | {command} score {family.path} - --gradient"
+        f"{command} sample -q {diffusion} -n 3000"
+        f" | {command} score {diffusion} - --gradient"
         " | head -n 3; echo ${PIPESTATUS[@]}"
     )
     done = subprocess.run(
         ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True
     )
     names, first, second, codes = done.stdout.splitlines()
-    assert names == "row,log_density,gradient_b,gradient_a"
+    assert names == "row,log_density,gradient_a,gradient_b"
     assert (first.split(",")[0], second.split(",")[0]) == ("1", "2")
     assert codes == "0 141 0"
     assert done.stderr == ""

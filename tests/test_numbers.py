@@ -35,6 +35,7 @@ MODELS = {
 }
 
 
+@pytest.mark.usefixtures("users_mixtures")
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_however_far_out_have_a_density_and_a_gradient_inward(name, rows):
     model = MODELS[name].fit(rows)

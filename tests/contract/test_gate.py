@@ -109,6 +109,7 @@ def test_a_tilt_of_the_size_that_users_get_pays():
     assert abs(gain - model.gain_) < 4 * np.hypot(model.gain_error_, error)
 
 
+@pytest.mark.usefixtures("users_mixtures")
 @pytest.mark.filterwarnings("ignore::kexpfam.FlowWarning")
 @pytest.mark.parametrize(("n_rows", "gate"), [(300, True), (2000, False)])
 @pytest.mark.parametrize("name", sorted(THIN_TABLES))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import roots_hermite
-from tests.conftest import columns, make_sketch
+from tests.conftest import BASES, columns, make_sketch
 
 from kexpfam.base import GaussianMixtureDensity, MixtureBase
 from kexpfam.data.blocks import make_block
@@ -47,21 +47,28 @@ def features(basis, x):
     return basis.amplitudes * jnp.cos(angles)
 
 
-def brute_force(basis, points, weights, base_scores):
-    """Weighted means over points of ∇φ∇φᵀ and Δφ + ∇φ·s0, by autodiff."""
+@jax.jit
+def autodiff(basis, points):
+    """∇φ and Δφ at every point; compiled once for each kind of basis."""
 
-    def one(x, score):
+    def one(x):
         slope = jax.jacfwd(lambda z: features(basis, z))(x)
-        laplacian = jnp.trace(jax.hessian(lambda z: features(basis, z))(x), axis1=1, axis2=2)
-        return slope @ slope.T, laplacian + slope @ score
+        return slope, jnp.trace(jax.hessian(lambda z: features(basis, z))(x), axis1=1, axis2=2)
 
+    return jax.vmap(one)(points)
+
+
+def brute_force(basis, points, weights, *base_scores):
+    """Weighted means over points of ∇φ∇φᵀ and, for each s0, of Δφ + ∇φ·s0, by autodiff."""
     with jax.enable_x64(True):
-        quadratic, linear = jax.jit(jax.vmap(one))(points, base_scores)
-        shares = weights / weights.sum()
-        return (
-            np.asarray(jnp.einsum("n,nij->ij", shares, quadratic)),
-            np.asarray(jnp.einsum("n,ni->i", shares, linear)),
-        )
+        slopes, laplacians = (np.asarray(part) for part in autodiff(basis, points))
+    shares = weights / weights.sum()
+    quadratic = np.tensordot(shares[:, None, None] * slopes, slopes, axes=((0, 2), (0, 2)))
+    linear = [
+        shares @ laplacians + np.tensordot(slopes, shares[:, None] * scores, axes=((0, 2), (0, 1)))
+        for scores in base_scores
+    ]
+    return quadratic, *linear
 
 
 def closed_form(basis, rows, weights, base, noise, scale):
@@ -103,32 +110,39 @@ CASES += [("gaussian", "nystrom"), ("diagonal", "nystrom")]
 
 @pytest.mark.parametrize(("name", "phases"), CASES)
 def test_with_noise_the_average_over_draws_converges_to_the_closed_form(
-    name, phases, base, two_clusters, generator
+    name, phases, two_clusters, generator
 ):
     """Monte-Carlo over the noise, with s0 expanded as the closed form expands it.
 
-    (That expansion is judged on its own below.)
+    (That expansion is judged on its own below.) All base densities share the draws.
     """
     noise, scale, n_draws = NOISES[name], 0.5, 40_000
+    bases = [base.fit(make_sketch(two_clusters), generator) for base in BASES.values()]
     family = NystromFeatures() if phases == "nystrom" else FourierFeatures(phases=phases)
     basis = family.build(6, make_sketch(two_clusters), RadialBasis(), generator)
     rows, weights = two_clusters[:3], np.array([1.0, 2.0, 0.5])
-    found = closed_form(basis, rows, weights, base, noise, scale)
     covariance = noise.covariance_shape(2)
-    hessians = np.broadcast_to(base.hessian(rows), (3, 2, 2))
-    shifts = base.bend(rows, covariance) * scale**2 / 2
     draws = noise.sample(n_draws, 2, scale, generator)
     np.testing.assert_allclose(
         np.cov(draws.T), scale**2 * covariance, atol=6 * scale**2 / np.sqrt(n_draws)
     )
     draws = np.concatenate([draws, -draws])  # antithetic: the distributions are symmetric
     points = (rows[:, None] + draws).reshape(-1, 2)
-    scores = (base.gradient(rows) + shifts)[:, None] + np.einsum("aij,nj->ani", hessians, draws)
-    expected = brute_force(basis, points, np.repeat(weights, len(draws)), scores.reshape(-1, 2))
+
+    def expanded_score(base):
+        hessians = np.broadcast_to(base.hessian(rows), (3, 2, 2))
+        middle = base.gradient(rows) + base.bend(rows, covariance) * scale**2 / 2
+        return (middle[:, None] + np.einsum("aij,nj->ani", hessians, draws)).reshape(-1, 2)
+
+    quadratic, *linear = brute_force(
+        basis, points, np.repeat(weights, len(draws)), *map(expanded_score, bases)
+    )
     # Integrands have deviations of order one to five: five standard errors at n_draws.
     tolerance = 5 * 5 / np.sqrt(n_draws)
-    np.testing.assert_allclose(found.quadratic, expected[0], atol=tolerance / 5)
-    np.testing.assert_allclose(found.linear, expected[1], atol=tolerance)
+    for kind, base, expected in zip(BASES, bases, linear, strict=True):
+        found = closed_form(basis, rows, weights, base, noise, scale)
+        np.testing.assert_allclose(found.quadratic, quadratic, atol=tolerance / 5, err_msg=kind)
+        np.testing.assert_allclose(found.linear, expected, atol=tolerance, err_msg=kind)
 
 
 def test_a_mixture_base_is_averaged_over_the_noise_to_fourth_order(generator):

@@ -24,6 +24,10 @@ THETA = {
 }
 
 
+# The loss and its gradient: one program for every kind of noise and criterion.
+loss_and_slope = jax.jit(jax.value_and_grad(held_out_loss), static_argnums=7)
+
+
 @pytest.fixture
 def problem(two_clusters, base, generator):
     basis = FourierFeatures().build(16, columns(2), RadialBasis(), generator)
@@ -50,12 +54,14 @@ def problem(two_clusters, base, generator):
 def test_against_central_differences(problem, noise, criterion):
     basis, train, held_out, draws = problem
 
-    @jax.jit
+    def at(theta):
+        return loss_and_slope(theta, {}, basis, noise, train, held_out, draws, criterion)
+
     def loss(theta):
-        return held_out_loss(theta, {}, basis, noise, train, held_out, draws, criterion)
+        return at(theta)[0]
 
     with jax.enable_x64(True):
-        slope = jax.grad(loss)(THETA)
+        _, slope = at(THETA)
         for name, value in THETA.items():
             for direction in np.eye(np.size(value)):
                 shift = 1e-5 * direction.reshape(np.shape(value))
@@ -76,9 +82,7 @@ def test_the_penalty_against_the_adjoint(problem):
     basis, train, held_out, draws = problem
     noise = GaussianNoise()
     with jax.enable_x64(True):
-        slope = jax.jit(jax.grad(held_out_loss), static_argnums=7)(
-            THETA, {}, basis, noise, train, held_out, draws, "score_matching"
-        )
+        _, slope = loss_and_slope(THETA, {}, basis, noise, train, held_out, draws, "score_matching")
     scaled = basis.rescaled(np.exp(THETA["length_scale"]))
     scale = np.exp(THETA["noise_scale"])
     system = system_at(scaled, block_moments(scaled, train, noise, scale), noise, scale)
