@@ -114,6 +114,9 @@ def test_rare_categories_are_pooled_and_drawn_from_the_pool():
     np.testing.assert_allclose(shares, [1 / 2, 1 / 6, 1 / 3], atol=0.08)
     # A word that was never seen belongs to the pool, or to nothing where there is none.
     assert table.codes(np.array([["new"]], object))[0, 0] == 2.0
+    lonely, _ = read(words[:83])
+    assert lonely.kinds[0].pooled == ("c",)
+    assert lonely.codes(np.array([["new"], ["c"]], object))[:, 0].tolist() == [2.0, 2.0]
     closed, _ = read(words[:80])
     assert np.isinf(closed.codes(np.array([["new"]], object))[0, 0])
 

@@ -77,7 +77,11 @@ class ColumnKind(NamedTuple):
             some = ", ".join(map(str, self.levels[:4]))
             words.append(f"{len(self.levels)} levels: {some}{', …' * (len(self.levels) > 4)}")
         if self.pooled:
-            words.append(f"{len(self.pooled)} rare ones pooled")
+            words.append(
+                f"{len(self.pooled)} rare ones pooled"
+                if len(self.pooled) > 1
+                else f"and {self.pooled[0]}, with anything new"
+            )
         if self.atoms:
             words.append(f"atoms at {', '.join(f'{atom:g}' for atom in self.atoms)}")
         return words
@@ -99,7 +103,12 @@ class ColumnKind(NamedTuple):
         """What its codes stand for, with the pool as one; None where they are the numbers."""
         if not self.levels and not self.pooled:
             return None
-        return [*map(str, self.levels), *(["rare values"] if self.pooled else [])]
+        return [*map(str, self.levels), *([str(self.pool_name)] if self.pooled else [])]
+
+    @property
+    def pool_name(self) -> Any:
+        """What the pool is called: a rare level that is alone in it keeps its name."""
+        return self.pooled[0] if len(self.pooled) == 1 else "rare values"
 
     @property
     def is_category(self) -> bool:
@@ -229,8 +238,8 @@ def _category(counts: dict[Any, float]) -> ColumnKind:
     order = sorted(counts, key=lambda level: (-counts[level], str(level)))
     kept = [level for level in order[:_MOST_LEVELS] if counts[level] >= _FEWEST_OF_LEVEL]
     rare = [level for level in order if level not in set(kept)]
-    # One rare level is its own pool; and there must be something that is not pooled.
-    if len(rare) <= 1 or not kept:
+    # There must be something that is not pooled.
+    if not kept:
         kept, rare = order, []
     rare.sort(key=str)
     return ColumnKind(

@@ -107,14 +107,14 @@ class TableConditional(NamedTuple):
         Returns
         -------
         dict
-            From values to ndarrays of shape (n_samples,); rare values together as "other".
+            From values to ndarrays of shape (n_samples,); rare values together as "rare values".
         """
         place = self._place(column)
         kind = self.fitted.table.kinds[place]
         if not kind.levels:
             raise ValueError(f"{shown(column)} is a number: ask for its quantiles instead.")
         codes, shares = self.completions.draws[:, :, place], self.completions.shares
-        names = [*kind.levels, *(["other"] if kind.pooled else [])]
+        names = [*kind.levels, *([kind.pool_name] if kind.pooled else [])]
         return {name: (shares * (codes == code)).sum(axis=1) for code, name in enumerate(names)}
 
     def sample(self, random_state: Any = None) -> Any:
