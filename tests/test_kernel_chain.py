@@ -262,3 +262,18 @@ def test_bad_questions_are_answered(model, table):
         KernelChain().score_samples(table)
     with pytest.raises(ValueError, match="distinct rows"):
         KernelChain().fit(table.iloc[[2, 2, 2]])
+
+
+def test_incomplete_rows_tell_how_columns_go_together():
+    """Three columns on nearly one line, a third of the cells gone: as known as by whole rows."""
+    generator = np.random.default_rng(4)
+    common, noise = generator.standard_normal((900, 1)), generator.standard_normal((900, 3))
+    rows = common * [1.0, 2.0, -1.0] + 0.1 * noise
+    holes = rows[:400].copy()
+    holes[generator.random(holes.shape) < 0.3] = np.nan
+    scores = [
+        KernelChain(columns="real", random_state=0).fit(some).score(rows[400:])
+        for some in (holes, rows[:400])
+    ]
+    # A draw of what is missing has the noise twice where it is alone in its row.
+    assert scores[0] > scores[1] - 0.15

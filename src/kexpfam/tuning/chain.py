@@ -59,7 +59,9 @@ _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 _STEPS = 25
 # Gains in nats a row that a bell or a tilt must show, and that make a path go on.
 _LEAST_GAIN, _PATIENCE, _GOING_ON = 0.003, 2, 1e-3
-FEWEST_ROWS = 40
+# Rows that anything is chosen on, rows for each input of a location, and rows that a bell must have
+# been right at before the mixture counts less than one row.
+FEWEST_ROWS, _ROWS_PER_INPUT, _TRIAL_ROWS = 40, 10, 10.0
 _EVERY_OTHER = slice(None, None, 2)
 
 
@@ -190,7 +192,7 @@ def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
 
 def _tuned(problem: _Problem) -> tuple[Covariance | None, bool]:
     """Kernel and length-scales with the highest evidence, on some rows; and of which inputs."""
-    if len(problem.weights) < FEWEST_ROWS:
+    if len(problem.weights) < max(FEWEST_ROWS, _ROWS_PER_INPUT * problem.inputs.shape[1]):
         return None, False
     relative = problem.weights.mean() / problem.weights
     targets = problem.targets
@@ -287,12 +289,12 @@ def _best_share(problem: _Problem, bell: OnLine) -> tuple[float, float]:
     )
     own, other = np.maximum(own, -700.0), np.maximum(other, -700.0)
     weights = weights[known] / weights[known].sum()
-    share = 0.5
+    share, most = 0.5, min(0.999, len(own) / (len(own) + _TRIAL_ROWS))
     for _ in range(100):
         share = float(weights @ expit(logit(share) + other - own))
         if share < 1e-4:
             return 0.0, 0.0
-        share = min(share, 0.999)
+        share = min(share, most)
     gains = np.logaddexp(np.log1p(-share) + own, np.log(share) + other) - own
     gain, error = mean_and_error(gains, weights)
     return (share, gain) if gain > max(error, _LEAST_GAIN) else (0.0, 0.0)

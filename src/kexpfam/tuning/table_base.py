@@ -1,10 +1,10 @@
 """The mixture under a chain: its columns made whole, its coordinates and size, and its folds.
 
 A mixture is fitted to complete rows without ties: whole numbers are spread over their cells, values
-of coarsely written columns over theirs, and what is missing is drawn given what is there, from the
-distribution fitted before (rounds of Monte-Carlo expectation–maximization, of one Gaussian first,
-then of the mixture). Scores of the indicators stand before the numbers, with noise added, so that
-no component can shrink to a single category.
+of coarsely written columns over theirs, and what is missing is drawn given what is there: from the
+likeliest Gaussian first (`kexpfam.base.incomplete`), then in rounds from the mixture fitted before
+(Monte-Carlo expectation–maximization). Scores of the indicators stand before the numbers, with
+noise added, so that no component can shrink to a single category.
 
 Residuals under a mixture are out of sample: rows of every fold are looked at by a mixture fitted to
 the other folds.
@@ -29,6 +29,7 @@ from kexpfam.base.averaged import (
     fit_average,
     refit_average,
 )
+from kexpfam.base.incomplete import incomplete_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
 from kexpfam.data.coordinates import whitening
@@ -54,8 +55,8 @@ __all__ = [
 # Directions of the indicators that the mixture sees, their least variance, how many times the
 # strength of chance they need, and the noise on them.
 _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
-# Rounds of drawing what is missing: by one Gaussian first, and by mixtures then.
-_GAUSSIAN_ROUNDS, _ROUNDS = 12, 3
+# Rounds of drawing what is missing by mixtures.
+_ROUNDS = 3
 _SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16}
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
@@ -168,6 +169,13 @@ def choose_base(
     center = shares @ (complete[members] / unit)
     scale = np.sqrt(shares @ (complete[members] / unit - center) ** 2)
     spread = Standardizer(center * unit, scale * unit)
+    if np.isnan(table.numbers).any():
+        # Coordinates are judged by how the columns go together, which a hot deck breaks.
+        filled = np.concatenate([own, spread.forward(complete)], axis=1)
+        numbers = spread.backward(_gaussian_fill(table, filled, members)[:, own.shape[1] :])
+        complete = np.where(
+            np.isnan(table.numbers), np.clip(numbers, *table.layout.support), complete
+        )
     coordinates, kind = choose_coordinates(
         complete[members], table.weights[members], held, spread, marginals, seed
     )
@@ -250,16 +258,11 @@ def _drawn(
 def _gaussian_fill(
     table: TableRows, filled: Float[np.ndarray, "n w"], members: Bool[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n w"]:
-    """What is missing, drawn from one Gaussian that is fitted to what was drawn, in turns."""
-    shares = table.weights[members] / table.weights[members].sum()
-    for _ in range(_GAUSSIAN_ROUNDS):
-        mean = shares @ filled[members]
-        centered = filled[members] - mean
-        covariance = (centered * shares[:, None]).T @ centered
-        covariance += 1e-6 * np.trace(covariance) / len(mean) * np.eye(len(mean))
-        gaussian = OrderedMixture(np.ones(1), mean[None], covariance[None])
-        filled = _drawn(table, filled, gaussian)
-    return filled
+    """What is missing, drawn from the likeliest Gaussian of what is there."""
+    rows = filled.copy()
+    rows[:, filled.shape[1] - table.numbers.shape[1] :][np.isnan(table.numbers)] = np.nan
+    mean, covariance = incomplete_gaussian(rows[members], table.weights[members])
+    return _drawn(table, filled, OrderedMixture(np.ones(1), mean[None], covariance[None]))
 
 
 def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None:

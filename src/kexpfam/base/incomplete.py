@@ -1,0 +1,78 @@
+"""The likeliest Gaussian of rows with missing values, by expectation–maximization.
+
+With the observed columns o of a row, P is the inverse of Σ_oo with zeros elsewhere, and
+
+    E x = μ + Σ P (x − μ)          Cov x = Σ − Σ P Σ
+
+are the row as it is expected, exact where it is known. Their sums give the next μ and Σ (Dempster,
+Laird and Rubin 1977; Little and Rubin 2019, section 11.2).
+
+| symbol | name       | shape     |
+|--------|------------|-----------|
+| x      | rows       | (n, w), NaN where missing |
+| P      | precisions | (n, w, w) |
+| μ      | mean       | (w,)      |
+| Σ      | covariance | (w, w)    |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+__all__ = ["incomplete_gaussian"]
+
+# Iterations at most, and a change of Σ, relative to its deviations, that ends them.
+_MOST_ITERATIONS, _CONVERGED = 200, 1e-3
+# Numbers in the precisions of all rows; of more rows, the first ones count.
+_MOST_NUMBERS = 2_000_000
+_FLOOR = 1e-6
+
+
+def incomplete_gaussian(
+    rows: Float[np.ndarray, "n w"], weights: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
+    """μ and Σ; correlations are shrunk where rows are few for their columns."""
+    n_columns = rows.shape[1]
+    some = slice(0, max(2, _MOST_NUMBERS // n_columns**2))
+    rows, shares = rows[some], weights[some] / weights[some].sum()
+    there = ~np.isnan(rows)
+    filled = np.where(there, rows, 0.0)
+    masses = np.maximum(shares @ there, 1e-300)
+    mean = shares @ filled / masses
+    variances = shares @ np.where(there, (filled - mean) ** 2, 0.0) / masses + _FLOOR
+    covariance = np.diag(variances)
+    shrinkage = min(0.5, 0.1 * (n_columns / len(rows)) ** 2)
+    for _ in range(_MOST_ITERATIONS):
+        before = covariance
+        mean, covariance = _improved(filled, there, shares, mean, covariance)
+        diagonal = np.diag(np.diag(covariance))
+        covariance = (1 - shrinkage) * covariance + shrinkage * diagonal
+        covariance += _FLOOR * np.diag(variances)
+        roots = np.sqrt(np.diag(covariance))
+        if np.abs((covariance - before) / np.outer(roots, roots)).max() < _CONVERGED:
+            break
+    return mean, covariance
+
+
+def _improved(
+    filled: Float[np.ndarray, "n w"],
+    there: Bool[np.ndarray, "n w"],
+    shares: Float[np.ndarray, " n"],
+    mean: Float[np.ndarray, " w"],
+    covariance: Float[np.ndarray, "w w"],
+) -> tuple[Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
+    """One iteration."""
+    pairs = there[:, :, None] & there[:, None, :]
+    masked = np.where(pairs, covariance, 0.0)
+    gone = np.where(there, 0.0, 1.0)
+    places = np.arange(len(mean))
+    masked[:, places, places] += gone
+    precisions = np.where(pairs, np.linalg.inv(masked), 0.0)
+    away = np.where(there, filled - mean, 0.0)
+    expected = np.where(there, filled, mean + (precisions @ away[:, :, None])[:, :, 0] @ covariance)
+    left = covariance - covariance @ np.einsum("n,nij->ij", shares, precisions) @ covariance
+    next_mean = shares @ expected
+    centered = expected - next_mean
+    found = (centered * shares[:, None]).T @ centered + left
+    return next_mean, (found + found.T) / 2
