@@ -1,8 +1,8 @@
 """Kernel, length-scales and the map of the target, by the evidence of a Gaussian process.
 
 Kernel and map are chosen on few rows, where a step costs milliseconds, and the length-scales then
-tuned on more. Evidences of different maps are compared in the units of the target: each has the
-mean of log t'(y) added.
+tuned on more; of many rows, the kernel is chosen on those. Evidences of different maps are compared
+in the units of the target: each has the mean of log t'(y) added.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ __all__ = ["choose_by_evidence", "retuned"]
 
 # Rows that kernel and map are chosen on, and rows that length-scales are then tuned on.
 _CHOICE_ROWS, _TUNING_ROWS, _FOLD_ROWS = 320, 800, 400
+# With more rows the kernel is chosen on as many as length-scales are tuned on.
+_MANY_ROWS = 1200
 _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS, _FOLD_STEPS = 40, 12, 25, 8
 
 
@@ -30,31 +32,43 @@ def choose_by_evidence(
     kinds: tuple[Kind, ...] = ("rbf", "matern")
     if kernel != "auto":
         kinds = (kernel,)
-    best: tuple[float, Covariance, Response] | None = None
-    start = None
+    targets = straight.forward(some.y)
+    found: dict[Kind, tuple[Covariance, float]] = {}
     for kind in progress.track(kinds, "kernels"):
-        start, found = tune_covariance(
-            kind, some.inputs, straight.forward(some.y), some.relative, start, _CHOICE_STEPS
+        # From its own beginning, and from the optimum of the kernel before: either may be a local
+        # optimum.
+        starts = [None, *(one for one, _ in found.values())]
+        found[kind] = max(
+            (
+                tune_covariance(kind, some.inputs, targets, some.relative, start, _CHOICE_STEPS)
+                for start in starts
+            ),
+            key=lambda one: one[1],
         )
-        found += float(straight.log_slope(some.y).mean())
-        if best is None or found > best[0]:
-            best = found, start, straight
-    assert best is not None
-    kind, start = best[1].kind, best[1]
+    kind = max(found, key=lambda one: found[one][1])
+    start, evidence = found[kind]
+    best = evidence + float(straight.log_slope(some.y).mean()), start, straight
     maps = bent_responses(rows.y, rows.weights) if bends else []
     for response in progress.track(maps, "maps of the target"):
-        covariance, found = tune_covariance(
+        covariance, evidence = tune_covariance(
             kind, some.inputs, response.forward(some.y), some.relative, start, _MAP_STEPS
         )
-        found += float(response.log_slope(some.y).mean())
-        if found > best[0]:
-            best = found, covariance, response
+        evidence += float(response.log_slope(some.y).mean())
+        if evidence > best[0]:
+            best = evidence, covariance, response
     more = rows.where(slice(0, _TUNING_ROWS))
     _, covariance, response = best
-    covariance, _ = tune_covariance(
-        kind, more.inputs, response.forward(more.y), more.relative, covariance, _TUNING_STEPS
-    )
-    return covariance, response
+    starts = [covariance]
+    if len(rows.y) > _MANY_ROWS:
+        # A kernel that is too smooth shows with more rows only; of many, these cost little.
+        starts += [other for name, (other, _) in found.items() if name != kind]
+    targets = response.forward(more.y)
+    tuned = [
+        tune_covariance(one.kind, more.inputs, targets, more.relative, one, _TUNING_STEPS)
+        for one in starts
+        if one is not None
+    ]
+    return max(tuned, key=lambda one: one[1])[0], response
 
 
 def retuned(covariance: Covariance, response: Response, rows: Pairs) -> Covariance:
