@@ -53,7 +53,7 @@ __all__ = [
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 # Points of a location. More of them are tried where a bell has such a share, and still more where
 # the last step gained so many nats a row; they are taken for a gain that pays for their time.
-_POINTS, _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = 256, (1024, 2048), 0.5, 0.1, 0.02
+_POINTS, _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = 256, (1024, 2048), 0.5, 0.25, 0.02
 # Functions of the inputs and rows, for a first look and for good; steps for each penalty.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 _STEPS = 25
