@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from flows import Outcome, diffusion_on_training_rows, flow, kernel_density
+from flows import Outcome, diffusion_on_training_rows, flow, kernel_density, markdown
 from kexpfam import KernelChain
 from splits import REAL, Rows
 
@@ -136,22 +136,8 @@ MIXED_TABLES = ("penguins", "adult")
 # -- the run ------------------------------------------------------------------------------------
 
 
-def markdown(records: dict[str, dict[str, float]], tables: list[str], methods: list[str]) -> str:
-    lines = [f"| table | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
-    for table in tables:
-        cells = []
-        for method in methods:
-            found = [r for key, r in records.items() if key.startswith(f"{table}/{method}/")]
-            if not found:
-                cells.append("–")
-                continue
-            means = [record["mean"] for record in found]
-            error = np.std(means) / np.sqrt(len(means)) if len(means) > 1 else found[0]["error"]
-            seconds = np.median([record["fit_seconds"] for record in found])
-            row = 1e3 * np.median([record["evaluate_seconds"] / record["rows"] for record in found])
-            cells.append(f"{np.mean(means):.2f} ± {error:.2f} ({seconds:.0f} s, {row:.2g} ms)")
-        lines.append(f"| {table} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+def a_row(record: dict[str, float]) -> str:
+    return f"{1e3 * record['evaluate_seconds'] / record['rows']:.2g} ms"
 
 
 def read(store: Path) -> dict[str, dict[str, float]]:
@@ -206,10 +192,10 @@ def main() -> None:
         "evaluate). Made by `python benchmarks/tables.py`; see there. Seconds of KernelChain, of "
         "the averaged mixture and of mixed tables are those of one processor core; the others "
         "are those of flows.json, of the clock on the wall with two cores.\n\n"
-        f"{markdown(records, list(REAL), list(METHODS))}\n\n"
+        f"{markdown(records, list(REAL), list(METHODS), a_row)}\n\n"
         "Tables of mixed columns; what a log density is per, and so its size, differs from the "
         "tables above.\n\n"
-        f"{markdown(records, list(MIXED_TABLES), list(MIXED))}\n"
+        f"{markdown(records, list(MIXED_TABLES), list(MIXED), a_row)}\n"
     )
     (RESULTS / "tables.md").write_text(text, "utf-8")
     print(text)

@@ -61,7 +61,7 @@ _STEPS = 25
 _LEAST_GAIN, _PATIENCE, _GOING_ON = 0.003, 2, 1e-3
 # Rows that anything is chosen on, rows for each input of a location, and rows that a bell must have
 # been right at before the mixture counts less than one row.
-FEWEST_ROWS, _ROWS_PER_INPUT, _TRIAL_ROWS = 40, 10, 10.0
+FEWEST_ROWS, _ROWS_PER_INPUT, _TRIAL_ROWS = 40, 5, 10.0
 _EVERY_OTHER = slice(None, None, 2)
 
 

@@ -170,12 +170,14 @@ def choose_base(
     scale = np.sqrt(shares @ (complete[members] / unit - center) ** 2)
     spread = Standardizer(center * unit, scale * unit)
     if np.isnan(table.numbers).any():
-        # Coordinates are judged by how the columns go together, which a hot deck breaks.
+        # Coordinates are judged by how the columns go together, which a hot deck breaks; but where
+        # an atom stands for most that is not there, it keeps the shape of the column.
         filled = np.concatenate([own, spread.forward(complete)], axis=1)
         numbers = spread.backward(_gaussian_fill(table, filled, members)[:, own.shape[1] :])
-        complete = np.where(
-            np.isnan(table.numbers), np.clip(numbers, *table.layout.support), complete
-        )
+        kinds = table.layout.kinds
+        whole = np.array([not kinds[column].atoms for column in table.layout.numerics])
+        gone = np.isnan(table.numbers) & whole
+        complete = np.where(gone, np.clip(numbers, *table.layout.support), complete)
     coordinates, kind = choose_coordinates(
         complete[members], table.weights[members], held, spread, marginals, seed
     )
