@@ -321,7 +321,7 @@ def _choose(
     """Everything that is open, by rows of the first fold that is there."""
     held = rows.numbers == rows.numbers.min()
     coordinates, marginals = choose_coordinates(
-        rows.spread, rows.weights, held, table.spread, settings.marginals, seeds.base
+        rows.spread, rows.weights, rows.numbers, table.spread, settings.marginals, seeds.base
     )
     whitened = coordinates.forward(rows.spread)
     search = choose_average(whitened, rows.weights, held, seeds.base, progress)

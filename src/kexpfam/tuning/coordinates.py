@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.averaged import held_out_logs
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
@@ -15,12 +15,14 @@ from kexpfam.data.standardize import Standardizer
 __all__ = ["choose_coordinates"]
 
 _ROWS = 4000
+# With fewer rows a fifth of them says little; with fewer than the second, nothing is chosen.
+_MANY_ROWS, _FEWEST_ROWS = 1000, 20
 
 
 def choose_coordinates(
     rows: Float[np.ndarray, "k d"],
     weights: Float[np.ndarray, " k"],
-    held: Bool[np.ndarray, " k"],
+    folds: Int[np.ndarray, " k"],
     spread: Standardizer,
     marginals: MarginalKind | Literal["auto"],
     seed: int,
@@ -29,22 +31,49 @@ def choose_coordinates(
     kinds: tuple[MarginalKind, ...] = (
         (None, "yeo_johnson", "gaussianize") if marginals == "auto" else (marginals,)
     )
+    if marginals == "auto" and len(rows) < _FEWEST_ROWS:
+        kinds = (None,)
+    everything = np.ones(len(rows), bool)
     if len(kinds) == 1:
-        return fit_coordinates(rows, weights, held, spread, kinds[0]), kinds[0]
+        return _fitted_to(rows, weights, folds, everything, spread, kinds[0]), kinds[0]
     some = slice(0, _ROWS)
-    few, judges = weights[some], held[some]
-    shares = few[judges] / few[judges].sum()
-    best: tuple[Coordinates, MarginalKind] | None = None
+    rows_some, few = rows[some], weights[some]
+    best: MarginalKind = None
     best_logs = np.array([])
     for kind in kinds:
-        coordinates = fit_coordinates(rows, weights, held, spread, kind)
-        logs = held_out_logs(coordinates.forward(rows[some]), few, judges, seed)
-        logs += coordinates.log_jacobian(rows[some][judges])
-        if best is not None:
+        logs = np.zeros(len(few))
+        judged = np.zeros(len(few), bool)
+        for judges in _judges(folds):
+            # Rows that judge a map have no part in it.
+            coordinates = _fitted_to(rows, weights, folds, ~judges, spread, kind)
+            here = judges[some]
+            logs[here] = held_out_logs(coordinates.forward(rows_some), few, here, seed)
+            logs[here] += coordinates.log_jacobian(rows_some[here])
+            judged |= here
+        shares = few * judged / (few @ judged)
+        if len(best_logs):
             gain = shares @ (logs - best_logs)
             error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
         # A map with more to fit must be better beyond doubt.
-        if best is None or gain > error:
-            best, best_logs = (coordinates, kind), logs
-    assert best is not None
-    return best
+        if not len(best_logs) or gain > error:
+            best, best_logs = kind, logs
+    return _fitted_to(rows, weights, folds, everything, spread, best), best
+
+
+def _fitted_to(
+    rows: Float[np.ndarray, "k d"],
+    weights: Float[np.ndarray, " k"],
+    folds: Int[np.ndarray, " k"],
+    members: Bool[np.ndarray, " k"],
+    spread: Standardizer,
+    kind: MarginalKind,
+) -> Coordinates:
+    """Coordinates of some rows, the first fold of which says how much a map may bend."""
+    held = folds[members] == folds[members].min()
+    return fit_coordinates(rows[members], weights[members], held, spread, kind)
+
+
+def _judges(folds: Int[np.ndarray, " k"]) -> list[Bool[np.ndarray, " k"]]:
+    """The first fold; where rows are few, every fold in its turn."""
+    numbers = np.unique(folds)
+    return [folds == number for number in numbers[: 1 if len(folds) >= _MANY_ROWS else None]]

@@ -179,7 +179,7 @@ def choose_base(
         gone = np.isnan(table.numbers) & whole
         complete = np.where(gone, np.clip(numbers, *table.layout.support), complete)
     coordinates, kind = choose_coordinates(
-        complete[members], table.weights[members], held, spread, marginals, seed
+        complete[members], table.weights[members], table.folds[members], spread, marginals, seed
     )
     filled = np.concatenate([own, coordinates.marginals.forward(complete)], axis=1)
     if np.isnan(table.numbers).any():
@@ -236,13 +236,22 @@ def _normal_scores(
 
 
 def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
-    """Numbers with what is missing drawn from the rest of its column."""
+    """Numbers with what is missing drawn from the rest of its column, between neighboring values.
+
+    Copies would reward maps that tell them from other values; and a fold draws from its own rows,
+    so that those held out are not known to the others.
+    """
     complete = table.numbers.copy()
     for place, column in enumerate(complete.T):
-        gone = np.isnan(column)
-        values = np.sort(column[~gone])
-        drawn = (table.uniform("fill", place)[gone] * len(values)).astype(int)
-        column[gone] = values[drawn]
+        uniform = table.uniform("fill", place)
+        everywhere = np.sort(column[~np.isnan(column)])
+        for fold in np.unique(table.folds):
+            own = table.folds == fold
+            gone = own & np.isnan(column)
+            values = np.sort(column[own & ~gone])
+            values = values if len(values) > 1 else everywhere
+            places = uniform[gone] * (len(values) - 1)
+            column[gone] = np.interp(places, np.arange(len(values)), values)
     return complete
 
 
