@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import wasserstein_distance
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
@@ -123,6 +124,34 @@ def test_draws_come_as_the_table_came(model, table):
     assert lengths["perch"] == pytest.approx(25, abs=2)
     assert lengths["pike"] == pytest.approx(60, abs=3)
     pd.testing.assert_frame_equal(draws, model.sample(300, random_state=0))
+
+
+def distances(one, other):
+    """Of every column: W₁ of numbers in their standard deviations, total variation of levels."""
+    found = {}
+    for name in other:
+        left, right = (part[name].dropna() for part in (one, other))
+        if name in ("length", "weight", "eggs", "parasites"):
+            # The far tails of bounded columns are drawn too long, by a few in a thousand draws.
+            most = np.inf if name != "parasites" else right.quantile(0.99)
+            found[name] = wasserstein_distance(left.clip(upper=most), right) / right.std()
+        else:
+            shares = [part.value_counts(normalize=True).sort_index() for part in (left, right)]
+            found[name] = float(np.abs(shares[0].to_numpy() - shares[1].to_numpy()).sum() / 2)
+    return found
+
+
+def test_draws_are_as_near_as_a_second_sample(model):
+    fresh = make_table(4000, 5)
+    of_draws = pd.DataFrame(
+        [distances(model.sample(240, random_state=seed), fresh) for seed in range(10)]
+    )
+    of_samples = pd.DataFrame([distances(make_table(240, 10 + seed), fresh) for seed in range(10)])
+    # Draws carry the errors of the 240 rows that were fitted to, and their own.
+    assert (of_draws.mean() < 2 * of_samples.mean() + 0.02).all(), (
+        of_draws.mean(),
+        of_samples.mean(),
+    )
 
 
 def test_polars_and_objects(table, model):

@@ -12,11 +12,19 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 
-__all__ = ["BELL", "LOGS", "WIDE", "bell_cdf", "bell_gradient", "bell_log_density", "bell_quantile"]
+__all__ = [
+    "LOGS",
+    "WIDE",
+    "WIDTHS",
+    "bell_cdf",
+    "bell_gradient",
+    "bell_log_density",
+    "bell_quantile",
+]
 
 WIDE, _SHARE = 4.0, 0.02
-# Shares and deviations of the two parts.
-BELL = np.array([1 - _SHARE, _SHARE]), np.array([1.0, WIDE])
+# Standard deviations of the two parts.
+WIDTHS = np.array([1.0, WIDE])
 LOGS = np.log([1 - _SHARE, _SHARE / WIDE]) - 0.5 * np.log(2 * np.pi)
 # Halvings that bring a quantile to the last digit.
 _HALVINGS = 70

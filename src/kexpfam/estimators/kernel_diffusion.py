@@ -424,12 +424,13 @@ class KernelDiffusion(
     def _checked_scale(self, noise_scale: float | None) -> float:
         lowest = self.density_.field.lowest
         scale = lowest if noise_scale is None else as_number(noise_scale)
-        if not lowest <= scale < np.inf:
+        # Levels that were taken from the model and went through logarithms are off by a last digit.
+        if not lowest * (1 - 1e-9) <= scale < np.inf:
             raise ValueError(
                 f"noise_scale must be a number no less than {lowest:g}, the lowest fitted level; "
                 f"got {shown(noise_scale)}. For a lower one, fit with another noise_range."
             )
-        return float(scale)
+        return max(float(scale), lowest)
 
     def sample(
         self, n_samples: int = 1, random_state: Any = None, *, method: str = "flow"

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kexpfam.base.bell import BELL
+from kexpfam.base.bell import WIDTHS
 from kexpfam.base.location import Location
 from kexpfam.base.ordered import Factors, patterns_of
 from kexpfam.features.inputs import WIDER, InputFunctions
@@ -151,12 +151,14 @@ class _Block(NamedTuple):
         below, above = _masses(weights, residuals, point, deviations, support)
         if term.location is not None:
             mean, scale = self._bell(number, term.location, term.factor)
-            shares, widths = BELL
-            places = ((point - mean) / scale)[..., None] * (1 / widths)
+            places = ((point - mean) / scale)[..., None] * (1 / WIDTHS)
             logs = places.square() * -0.5 - log(scale)[..., None]
-            logs = logs + (np.log(shares / widths) - _HALF_LOG_TWO_PI)
+            with np.errstate(divide="ignore"):
+                logs = logs + (np.log(term.bell_shares / WIDTHS) - _HALF_LOG_TWO_PI)
             share = term.share * self.inputs.known[:, number]
-            bell_masses = _masses(shares, places, point, scale[..., None] * widths, support)
+            bell_masses = _masses(
+                term.bell_shares, places, point, scale[..., None] * WIDTHS, support
+            )
             stacked = log(exp(density) * (1 - share) + exp(logsumexp(logs)) * share)
             density = where(share > 0, stacked, density)
             below = below * (1 - share) + bell_masses[0] * share

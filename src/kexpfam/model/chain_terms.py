@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
-from kexpfam.base.bell import BELL
+from kexpfam.base.bell import WIDTHS
 from kexpfam.base.location import Location
 from kexpfam.features.inputs import InputFunctions
 
@@ -48,11 +48,13 @@ class NumberTerm(NamedTuple):
 
     Both are functions of the numbers before after their monotone maps, or of the `plain` ones,
     which are only standardized: a function that is smooth in a column need not be in its map.
+    `share` is that of the bell beside the mixture, `wide_share` that of the bell's wide part.
     """
 
     location: Location | None = None
     factor: float = 1.0
     share: float = 0.0
+    wide_share: float = 0.0
     functions: InputFunctions | None = None
     coefficients: Float[np.ndarray, "m k"] | None = None
     plain: bool = False
@@ -61,6 +63,11 @@ class NumberTerm(NamedTuple):
     def is_empty(self) -> bool:
         """Whether the column is the mixture's alone."""
         return self.location is None and self.functions is None
+
+    @property
+    def bell_shares(self) -> Float[np.ndarray, " b"]:
+        """Of the bell's two parts."""
+        return np.array([1 - self.wide_share, self.wide_share])
 
     def mean_and_scale(
         self, inputs: Float[np.ndarray, "n i"]
@@ -75,9 +82,10 @@ class NumberTerm(NamedTuple):
     ) -> tuple[Float[np.ndarray, "n b"], Float[np.ndarray, "n b"], Float[np.ndarray, "n b"]]:
         """Log weights, centers and deviations of the bell's two components."""
         mean, scale = self.mean_and_scale(inputs)
-        shares, widths = BELL
-        ones = np.ones((len(mean), len(widths)))
-        return np.log(shares) * ones, mean[:, None] * ones, scale[:, None] * widths
+        ones = np.ones((len(mean), len(WIDTHS)))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.bell_shares) * ones
+        return logs, mean[:, None] * ones, scale[:, None] * WIDTHS
 
     def slopes(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
         """Aᵀψ at rows."""

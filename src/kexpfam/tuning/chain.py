@@ -20,9 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import expit, logit
 
-from kexpfam.base.bell import BELL
+from kexpfam.base.bell import WIDTHS
 from kexpfam.base.covariance import Covariance, Kind, tune_covariance
 from kexpfam.base.line import OnLine, on_line
 from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
@@ -62,6 +61,10 @@ _LEAST_GAIN, _PATIENCE, _GOING_ON = 0.003, 2, 1e-3
 # Rows that anything is chosen on, rows for each input of a location, and rows that a bell must have
 # been right at before the mixture counts less than one row.
 FEWEST_ROWS, _ROWS_PER_INPUT, _TRIAL_ROWS = 40, 5, 10.0
+# Of the mixture, the bell and its wide part, where their search begins.
+_FIRST_SHARES = 0.5, 0.45, 0.05
+# Rows that stand for experience with other tables, and how many of them lie in the wide part.
+_BEFORE, _ODD_SHARE = 200.0, 0.02
 _EVERY_OTHER = slice(None, None, 2)
 
 
@@ -85,6 +88,7 @@ class NumberChoice(NamedTuple):
     n_points: int = _POINTS
     noise_ratio: float = 1.0
     share: float = 0.0
+    wide_share: float = 0.0
     tilt: TiltChoice | None = None
 
 
@@ -178,11 +182,14 @@ def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
     problem = problem.seen(choice.plain)
     term, stacked = NumberTerm(plain=choice.plain), problem.line
     if choice.covariance is not None and choice.share > 0:
-        location, factor, bell = _bell(
-            problem, choice.covariance, choice.n_points, choice.noise_ratio
+        bell = _bell(problem, choice.covariance, choice.n_points, choice.noise_ratio)
+        stacked = bell.beside(problem, choice)
+        term = term._replace(
+            location=bell.location,
+            factor=bell.factor,
+            share=choice.share,
+            wide_share=choice.wide_share,
         )
-        stacked = problem.line.stacked(bell, choice.share * problem.known)
-        term = term._replace(location=location, factor=factor, share=choice.share)
     if choice.tilt is not None:
         functions, some = choice.tilt.functions, slice(0, MOST_ROWS)
         tilt = _tilt_problem(problem.where(some), stacked, functions)
@@ -222,34 +229,45 @@ def _tuned(problem: _Problem) -> tuple[Covariance | None, bool]:
     return covariance, plain
 
 
+class _Bell(NamedTuple):
+    """A location, the factor of its deviations, and where rows lie in the bell's two parts."""
+
+    location: Location
+    factor: float
+    narrow: OnLine
+    wide: OnLine
+
+    def beside(self, problem: _Problem, choice: NumberChoice) -> OnLine:
+        """The mixture's conditional with the bell."""
+        wide_share = np.full(len(problem.weights), choice.wide_share)
+        bell = self.narrow.stacked(self.wide, wide_share)
+        return problem.line.stacked(bell, choice.share * problem.known)
+
+
 def _stacked(problem: _Problem, choice: NumberChoice) -> tuple[NumberChoice, OnLine]:
-    """The share of a bell, and what the mixture's conditional is with it."""
+    """The shares of a bell, and what the mixture's conditional is with it."""
     covariance = choice.covariance
     assert covariance is not None
-    location, _, bell = _bell(problem, covariance, _POINTS)
-    share, reached = _best_share(problem, bell)
-    if share == 0:
+    bell = _bell(problem, covariance, _POINTS)
+    choice, reached = _with_shares(choice, problem, bell)
+    if choice.share == 0:
         return choice, problem.line
-    choice = choice._replace(share=share, noise_ratio=location.noise_ratio)
     gained = np.inf
     for n_points in _MORE_POINTS:
         enough = choice.share >= _MORE_SHARE and gained > _WELL_WORTH
         if not enough or len(problem.weights) < 2 * n_points:
             break
-        location, _, larger = _bell(problem, covariance, n_points)
-        share, gain = _best_share(problem, larger)
+        larger = _bell(problem, covariance, n_points)
+        other, gain = _with_shares(choice, problem, larger)
         gained = gain - reached
         if gained > _MORE_GAIN:
-            choice = choice._replace(
-                n_points=n_points, noise_ratio=location.noise_ratio, share=share
-            )
-            bell, reached = larger, gain
-    return choice, problem.line.stacked(bell, choice.share * problem.known)
+            choice, bell, reached = other._replace(n_points=n_points), larger, gain
+    return choice, bell.beside(problem, choice)
 
 
 def _bell(
     problem: _Problem, covariance: Covariance, n_points: int, noise_ratio: float | None = None
-) -> tuple[Location, float, OnLine]:
+) -> _Bell:
     """A location of the rows whose inputs are there, and where each row lies in its bell."""
     known = problem.where(problem.known)
     noises = covariance.noise * known.weights.mean() / known.weights
@@ -269,35 +287,56 @@ def _bell(
     factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
     mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
     mean[problem.known], deviation[problem.known] = left_out.mean, factor * scale
-    ones = np.ones((len(mean), 2))
-    line = on_line(
-        np.log(BELL[0]) * ones,
-        mean[:, None] * ones,
-        deviation[:, None] * BELL[1],
-        (problem.edges[0], problem.edges[1]),
-        problem.support,
-        problem.cells,
+    narrow, wide = (
+        on_line(
+            np.zeros((len(mean), 1)),
+            mean[:, None],
+            width * deviation[:, None],
+            (problem.edges[0], problem.edges[1]),
+            problem.support,
+            problem.cells,
+        )
+        for width in WIDTHS
     )
-    return location, factor, line
+    return _Bell(location, factor, narrow, wide)
 
 
-def _best_share(problem: _Problem, bell: OnLine) -> tuple[float, float]:
-    """The likeliest share of the bell and what it gains; none if that is not beyond doubt."""
+def _with_shares(
+    choice: NumberChoice, problem: _Problem, bell: _Bell
+) -> tuple[NumberChoice, float]:
+    """The likeliest shares of the bell and of its wide part, and what they gain.
+
+    None if that is not beyond doubt.
+    """
     known, weights = problem.known, problem.weights
-    own, other = (
-        (line.inside if problem.cells else line.density)[known] for line in (problem.line, bell)
-    )
-    own, other = np.maximum(own, -700.0), np.maximum(other, -700.0)
+    lines = (problem.line, bell.narrow, bell.wide)
+    logs = np.stack([(line.inside if problem.cells else line.density)[known] for line in lines])
+    logs = np.maximum(logs, -700.0)
     weights = weights[known] / weights[known].sum()
-    share, most = 0.5, min(0.999, len(own) / (len(own) + _TRIAL_ROWS))
+    most = min(0.999, len(weights) / (len(weights) + _TRIAL_ROWS))
+    shares = np.array(_FIRST_SHARES)
     for _ in range(100):
-        share = float(weights @ expit(logit(share) + other - own))
-        if share < 1e-4:
-            return 0.0, 0.0
-        share = min(share, most)
-    gains = np.logaddexp(np.log1p(-share) + own, np.log(share) + other) - own
+        members = logs + np.log(np.maximum(shares, 1e-300))[:, None]
+        shares = np.exp(members - np.logaddexp.reduce(members)) @ weights
+        if shares[0] > 1 - 1e-4:
+            return choice, 0.0
+        # As if some rows had been seen before, of which a few were odd.
+        odd = (shares[2] * len(weights) + _ODD_SHARE * _BEFORE) / (
+            shares[1:].sum() * len(weights) + _BEFORE
+        )
+        share = min(float(shares[1:].sum()), most)
+        shares = np.array([1 - share, share * (1 - odd), share * odd])
+    gains = np.logaddexp.reduce(logs + np.log(np.maximum(shares, 1e-300))[:, None]) - logs[0]
     gain, error = mean_and_error(gains, weights)
-    return (share, gain) if gain > max(error, _LEAST_GAIN) else (0.0, 0.0)
+    if gain <= max(error, _LEAST_GAIN):
+        return choice, 0.0
+    share = float(shares[1:].sum())
+    found = choice._replace(
+        share=share,
+        wide_share=float(shares[2]) / share,
+        noise_ratio=bell.location.noise_ratio,
+    )
+    return found, gain
 
 
 def _tilt_problem(
