@@ -23,6 +23,7 @@ import pyarrow.parquet
 import pytest
 
 from kexpfam import KernelChain, KernelExponentialFamily
+from kexpfam.cli.first_look import first_look
 from kexpfam.data.dialects import Dialect, decimal_of, separator_of
 from kexpfam.data.files import FileRows
 from kexpfam.data.first_rows import first_rows
@@ -236,6 +237,17 @@ def test_decimal_marks(cell, separator, decimal):
     assert decimal_of([["x", "y"], [cell, "2"]], separator) == decimal
 
 
+def test_the_index_of_pandas_in_parquet_is_left_out(tmp_path):
+    import pandas as pd
+
+    frame = pd.DataFrame(RECORDS).sample(frac=1, random_state=0)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    read = read_table([tmp_path / "rows.parquet"])
+    assert list(read.frame.columns) == NAMES
+    (doubt,) = read.doubts
+    assert "The index that pandas saved in rows.parquet was left out" in doubt
+
+
 # -- names --------------------------------------------------------------------------------------
 
 
@@ -297,6 +309,11 @@ def test_all_columns_without_numbers_are_named_at_once(tmp_path):
         "--exclude kind,day,mass,none",
     ):
         assert words in str(refused.value)
+    frame = read_table([tmp_path / "rows.csv"]).frame
+    frame.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match=r"'kind' is of type .*'day' is of type") as refused:
+        first_look([str(tmp_path / "rows.parquet")], Dialect(), exclude="mass", takes="numbers")
+    assert "--exclude kind,day on the command line" in str(refused.value)
 
 
 def test_a_cell_far_down_is_found_by_row_and_column(tmp_path):

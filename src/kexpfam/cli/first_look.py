@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from kexpfam.data.columns import no_such_column
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.file_kinds import kind_of
-from kexpfam.data.first_rows import first_rows, number_trouble, table_trouble
+from kexpfam.data.first_rows import FirstRows, first_rows, number_trouble, table_trouble
 
 __all__ = ["STANDARD", "check_names", "first_look", "is_data", "split_names"]
 
@@ -67,22 +68,40 @@ def first_look(
     `takes` is "numbers" or "tables" where it is known what the columns are for, and `kinds` are
     names of columns whose kinds were given.
     """
+    wanted = split_names(columns)
+    if wanted is not None and target is not None:
+        wanted.append(target)
     for name in names:
-        # Standard input can be read only once, and waits.
-        found = None if name == STANDARD else first_rows(Path(name), dialect)
-        if found is None:
+        if name == STANDARD:
+            continue  # it can be read only once
+        found = first_rows(Path(name), dialect)
+        there = _opened(name).names if found is None else found.layout.taken
+        if there is None:
             continue
-        taken = found.layout.taken
-        if target is not None and target not in taken:
-            raise no_such_column(name, target, taken)
-        wanted = split_names(columns)
-        if wanted is not None and target is not None:
-            wanted.append(target)
-        chosen = check_names(name, taken, wanted, split_names(exclude) or (), weights)
-        trouble = None
+        if target is not None and target not in there:
+            raise no_such_column(name, target, there)
+        chosen = check_names(name, there, wanted, split_names(exclude) or (), weights)
         if takes == "numbers":
-            trouble = number_trouble(found, [*chosen, *([weights] if weights else [])])
-        elif takes == "tables":
-            trouble = table_trouble(found, chosen, kinds)
-        if trouble is not None:
-            raise ValueError(trouble)
+            _refuse_others(name, found, [*chosen, *([weights] if weights else [])])
+        elif takes == "tables" and found is not None:
+            _refuse(table_trouble(found, chosen, kinds))
+
+
+def _refuse_others(name: str, found: FirstRows | None, columns: Sequence[str]) -> None:
+    """Raise if columns are not of numbers."""
+    if found is not None:
+        _refuse(number_trouble(found, columns))
+    else:
+        _opened(name).refuse_others(columns)
+
+
+def _refuse(trouble: str | None) -> None:
+    if trouble is not None:
+        raise ValueError(trouble)
+
+
+def _opened(name: str) -> Any:
+    # Imported here: only files that say themselves what they hold need it.
+    from kexpfam.data.opened_files import open_file
+
+    return open_file(name)

@@ -13,6 +13,7 @@ Every complaint names the file, and the row and column in it, where something ca
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,8 @@ from kexpfam.data.words import MISSING
 
 __all__ = ["ArrayFile", "TextFile", "TypedFile", "open_file"]
 
+# What pandas calls an index in a Parquet file.
+_SAVED_INDEX = re.compile(r"__index_level_\d+__")
 # A number with a decimal comma, in a column of text.
 _COMMA_NUMBER = r"^(\s*[-+]?\d*),(\d+([eE][-+]?\d+)?\s*)$"
 # How many rows are looked at for other columns that are no numbers, once one was found.
@@ -89,12 +92,17 @@ class ArrayFile:
 class TypedFile:
     """A table with named columns that says of what type they are."""
 
-    doubts: tuple[str, ...] = ()
-
     def __init__(self, dataset: Any, label: str) -> None:
         self._dataset, self.label = dataset, label
-        self.names: list[str] = list(dataset.schema.names)
+        every = list(dataset.schema.names)
+        self.names: list[str] = [name for name in every if not _SAVED_INDEX.fullmatch(name)]
         self.width = len(self.names)
+        self.doubts: tuple[str, ...] = ()
+        if len(self.names) < len(every):
+            self.doubts = (
+                f"The index that pandas saved in {Path(label).name} was left out. Reset the index "
+                "before saving if it is part of the table.",
+            )
 
     @classmethod
     def from_path(cls, path: Path, kind: str) -> TypedFile:
@@ -130,13 +138,14 @@ class TypedFile:
 
     def number_batches(self, names: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of columns of numbers."""
-        self._refuse_others(names)
+        self.refuse_others(names)
         return self.batches(names, size)
 
     def complaint(self, names: Sequence[str]) -> None:
         """Nothing more is known of a row that cannot be used."""
 
-    def _refuse_others(self, names: Sequence[str]) -> None:
+    def refuse_others(self, names: Sequence[str]) -> None:
+        """Raise if columns are not of numbers."""
         from pyarrow import types
 
         bad: dict[str, str] = {}
