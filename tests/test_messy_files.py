@@ -8,11 +8,13 @@ in `REFUSED` gets a sentence.
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import io
 import json
 import lzma
 import os
+import random
 import subprocess
 import sys
 import zipfile
@@ -248,6 +250,52 @@ def test_the_index_of_pandas_in_parquet_is_left_out(tmp_path):
     assert "The index that pandas saved in rows.parquet was left out" in doubt
 
 
+def test_thousands_are_not_taken_for_decimals_in_silence(tmp_path):
+    (tmp_path / "rows.tsv").write_text("a\tb\n1,234\t2\n12,345\t3\n")
+    read = read_table([tmp_path / "rows.tsv"])
+    assert read.frame["a"].tolist() == ["1,234", "12,345"]
+    (doubt,) = read.doubts
+    assert "'1,234' was not taken for a number. If commas stand before decimals" in doubt
+    said = read_table([tmp_path / "rows.tsv"], dialect=Dialect(decimal=","))
+    assert said.frame["a"].tolist() == [1.234, 12.345]
+    assert said.doubts == ()
+    with pytest.raises(ValueError, match=r"row 1, column 'a' holds '1,234'.*give --decimal ','"):
+        next(FileRows((tmp_path / "rows.tsv",)).chunks())
+
+
+WORDS = ["pike", "x;y", "1|2", "tab\there", 'say "hi"', "two\nlines", "ä", "comma, here", "3 m"]
+
+
+def test_random_tables_come_back_as_they_were_written(tmp_path):
+    """Any separator, decimal mark, quotation, encoding and end of line, with any words in cells."""
+    choose = random.Random(0)
+    for trial in range(60):
+        n_rows = choose.choice([3, 10, 200])
+        separator = choose.choice(",;\t|")
+        decimal = choose.choice(".,") if separator != "," else "."
+        table = {
+            "size": [choose.randrange(-99_999, 99_999) / 1e4 for _ in range(n_rows)],
+            "größe": [choose.randrange(100) / 8 for _ in range(n_rows)],
+            "x, y": [choose.choice(WORDS) for _ in range(n_rows)],
+            'the "kind"': [choose.choice(WORDS) for _ in range(n_rows)],
+        }
+        for name in choose.sample(sorted(table), choose.choice([0, 1, 2])):
+            del table[name]
+        lines = io.StringIO()
+        quoting = choose.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+        end = choose.choice(["\n", "\r\n"])
+        writer = csv.writer(lines, delimiter=separator, quoting=quoting, lineterminator=end)
+        writer.writerow(table)
+        for row in zip(*table.values(), strict=True):
+            numbers = [f"{one:.4f}".replace(".", decimal) for one in row if isinstance(one, float)]
+            writer.writerow([*numbers, *(one for one in row if isinstance(one, str))])
+        file = tmp_path / f"{trial}.{choose.choice(['csv', 'tsv', 'txt'])}"
+        encoding = choose.choice(["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+        file.write_bytes(lines.getvalue().encode(encoding))
+        found = read_table([file]).frame
+        assert {name: found[name].tolist() for name in found} == table, trial
+
+
 # -- names --------------------------------------------------------------------------------------
 
 
@@ -259,6 +307,7 @@ def test_the_index_of_pandas_in_parquet_is_left_out(tmp_path):
         ("5.1,a\n4.9,b\n4.7,a\n", ["column_1", "column_2"], 3, "looks like the others"),
         ("a,b\nb,a\na,b\n", ["column_1", "column_2"], 3, "looks like the others"),
         ("country,1990,1991\nA,1,2\nB,3,4\n", ["country", "1990", "1991"], 2, "some are numbers"),
+        ("1990\nyes\nno\n", ["1990"], 2, "some are numbers"),
         ("0,1\n0.5,0.25\n0.75,0.1\n", ["0", "1"], 2, "Give --no-header"),
         (",0,1\n0,0.5,0.25\n1,0.75,0.1\n", ["0", "1"], 2, "Give --no-header"),
         ("a,a,b,a\n1,2,3,4\n5,6,7,8\n", ["a", "a.1", "b", "a.2"], 2, "'a' ('a.1'), 'a' ('a.2')"),
@@ -363,6 +412,8 @@ def test_a_workbook_is_read_from_its_first_sheet(tmp_path):
     book.create_sheet("notes").append(["nothing", "here"])
     book.save(tmp_path / "rows.xlsx")
     read = read_table([tmp_path / "rows.xlsx"])
+    (doubt,) = read.doubts
+    assert "has 2 sheets, and the first, 'Sheet', was read" in doubt
     np.testing.assert_array_equal(read.frame[["size", "weight"]].to_numpy(), NUMBERS)
     assert read.frame["kind"].tolist() == KINDS
     chunk = next(FileRows((tmp_path / "rows.xlsx",), ("size", "weight")).chunks())

@@ -13,13 +13,14 @@ import json
 import lzma
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kexpfam.data.dialects import cut
 from kexpfam.data.file_kinds import damaged, decompressed
 
-__all__ = ["excel_rows", "json_records", "json_rows", "text_rows"]
+__all__ = ["excel_doubt", "excel_rows", "json_records", "json_rows", "text_rows"]
 
 
 def text_rows(path: Path, encoding: str, separator: str) -> Iterator[list[str]]:
@@ -122,6 +123,27 @@ def json_rows(path: Path, encoding: str | None, names: list[str]) -> Iterator[li
 
 def excel_rows(path: Path) -> Iterator[list[str]]:
     """The lines of the first sheet that are not empty."""
+    with _workbook(path) as book:
+        for row in book.worksheets[0].iter_rows(values_only=True):
+            cells = [as_text(value) for value in row]
+            if any(cells):
+                yield cells
+
+
+def excel_doubt(path: Path) -> str:
+    """What to say if there are several sheets; nothing if there is one."""
+    with _workbook(path) as book:
+        names = book.sheetnames
+    if len(names) == 1:
+        return ""
+    return (
+        f"{path.name} has {len(names)} sheets, and the first, {names[0]!r}, was read. Save another "
+        "one as a file of its own to read it."
+    )
+
+
+@contextmanager
+def _workbook(path: Path) -> Iterator[Any]:
     try:
         import openpyxl
     except ImportError as error:
@@ -135,10 +157,7 @@ def excel_rows(path: Path) -> Iterator[list[str]]:
         # What a broken archive raises is of many kinds.
         raise ValueError(f"{path} cannot be read as an Excel workbook: {error}") from error
     try:
-        for row in book.worksheets[0].iter_rows(values_only=True):
-            cells = [as_text(value) for value in row]
-            if any(cells):
-                yield cells
+        yield book
     finally:
         book.close()
 

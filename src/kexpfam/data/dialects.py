@@ -7,7 +7,7 @@ What somebody says of it (a `Dialect`) holds; the rest is recognized from the be
 * Separator: the mark that cuts the most lines into the same number of cells, more than one.
 * Decimal mark: a comma where it does not separate cells and stands in numbers that have no point.
   Numbers like 1,234 could also be thousands; among semicolons, which stand in for commas, they are
-  decimals, and else they are left alone.
+  decimals, and else they are left alone, and that is said.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from typing import NamedTuple
 
 from kexpfam.data.words import is_number
 
-__all__ = ["NAMED_SEPARATORS", "Dialect", "cut", "decimal_of", "decoded", "separator_of", "spoken"]
+__all__ = [
+    "NAMED_SEPARATORS",
+    "Dialect",
+    "cut",
+    "decimal_of",
+    "decoded",
+    "separator_of",
+    "thousands_doubt",
+]
 
 # Words for marks that are awkward to type.
 NAMED_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "pipe": "|",
@@ -39,7 +47,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _COMMA_NUMBER = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3})+\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*")
 
 
 class Dialect(NamedTuple):
@@ -175,7 +183,14 @@ def decimal_of(rows: list[list[str]], separator: str) -> str:
     return ","
 
 
-def spoken(separator: str) -> str:
-    """A separator in a sentence."""
-    names = {mark: name for name, mark in NAMED_SEPARATORS.items() if name.isalpha()}
-    return f"{names[separator]}s" if separator in names else repr(separator)
+def thousands_doubt(rows: list[list[str]], decimal: str, label: str) -> str:
+    """What to say if numbers may have thousands separators; nothing if none has."""
+    if decimal != ".":
+        return ""
+    found = next((cell for row in rows for cell in row if _THOUSANDS.fullmatch(cell)), None)
+    if found is None:
+        return ""
+    return (
+        f"{label}: {found.strip()!r} was not taken for a number. If commas stand before decimals, "
+        "give --decimal ','; if they separate thousands, take them out."
+    )

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from kexpfam.data.cell_rows import excel_rows, json_records, json_rows, text_rows
+from kexpfam.data.cell_rows import excel_doubt, excel_rows, json_records, json_rows, text_rows
 from kexpfam.data.columns import dropping
-from kexpfam.data.dialects import Dialect, cut, decimal_of, decoded, separator_of
+from kexpfam.data.dialects import Dialect, cut, decimal_of, decoded, separator_of, thousands_doubt
 from kexpfam.data.file_kinds import damaged, decompressed, known_file, suffix
 from kexpfam.data.layouts import Layout, arranged, ragged
 from kexpfam.data.words import Seen, is_free_text, looked_at
@@ -138,7 +138,8 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
     decimal = dialect.decimal or decimal_of(cells, separator)
     layout = arranged(cells, dialect.header, decimal, path.name)
     known = Dialect(separator, decimal, encoding, layout.header)
-    doubts = (*([doubt] if doubt else []), *layout.doubts)
+    thousands = thousands_doubt(cells, decimal, path.name)
+    doubts = (*filter(None, (doubt, thousands)), *layout.doubts)
     found = FirstRows(path, "text", known, layout, [], is_whole, n_skipped, quoted, doubts)
     return replace(found, rows=_kept(found, cells[1:] if layout.header else cells))
 
@@ -166,7 +167,8 @@ def _of_excel(path: Path, dialect: Dialect) -> FirstRows:
     layout = arranged(cells, dialect.header, decimal, path.name)
     known = Dialect(None, decimal, None, layout.header)
     is_whole = len(cells) <= _ROWS
-    found = FirstRows(path, "excel", known, layout, [], is_whole, 0, False, layout.doubts)
+    doubts = (*filter(None, [excel_doubt(path)]), *layout.doubts)
+    found = FirstRows(path, "excel", known, layout, [], is_whole, 0, False, doubts)
     return replace(found, rows=_kept(found, cells[1:] if layout.header else cells))
 
 

@@ -2,8 +2,8 @@
 
 The first line is a row, not names, if
 
-* it holds numbers only, or numbers and missing cells (but not 0, 1, 2, …, which pandas writes for
-  columns without names); or
+* it holds numbers only, or numbers and missing cells, and numbers stand below some of them (but not
+  0, 1, 2, …, which pandas writes for columns without names); or
 * it holds some numbers, or no numbers at all, and every word in it occurs again in its column.
 
 Columns without a name get one, column_1, column_2, … by their place. Names that occur twice are
@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kexpfam.data.words import is_missing, is_number, looked_at
+from kexpfam.data.words import is_missing, is_number
 
 __all__ = ["Layout", "arranged", "ragged"]
 
@@ -89,9 +89,9 @@ def ragged(
     elif len(row) > len(layout.names):
         advice = f"A value that holds a {mark} must stand in quotation marks: correct it"
     cells = f"{len(row)} cell{'s' * (len(row) != 1)}"
+    columns = f"{len(layout.names)} column{'s' * (len(layout.names) != 1)}"
     return ValueError(
-        f"{label}: row {number} has {cells}, but {where} {len(layout.names)} columns. {advice}, "
-        "or leave the row out."
+        f"{label}: row {number} has {cells}, but {where} {columns}. {advice}, or leave the row out."
     )
 
 
@@ -107,7 +107,11 @@ def _is_header(
     ]
     some = ", ".join(cell.strip() or "nothing" for cell in first[:_MOST_SHOWN])
     shown = f"({some}{', …' * (len(first) > _MOST_SHOWN)})"
-    if any(numbers) and not words:
+    above_numbers = any(
+        number and _mostly_numbers(column, decimal)
+        for number, column in zip(numbers, columns, strict=False)
+    )
+    if any(numbers) and not words and (above_numbers or not any(columns)):
         counted = [cell.strip() for cell in first if not is_missing(cell)]
         if len(counted) > 1 and counted == [str(place) for place in range(len(counted))]:
             return True, (
@@ -124,16 +128,17 @@ def _is_header(
             f"The first line of {label} looks like the others {shown} and was taken for a row; the "
             "columns are called column_1, column_2, …. Give --header if it holds names."
         )
-    in_columns_of_numbers = any(
-        number and looked_at(column, decimal).kind == "numbers"
-        for number, column in zip(numbers, columns, strict=False)
-    )
-    if in_columns_of_numbers:
+    if any(numbers):
         return True, (
             f"The first line of {label} was taken for the columns' names, though some are numbers "
             f"{shown}. Give --no-header if it is a row."
         )
     return True, ""
+
+
+def _mostly_numbers(column: Sequence[str], decimal: str) -> bool:
+    there = [cell for cell in column if not is_missing(cell)]
+    return 2 * sum(is_number(cell, decimal) for cell in there) > len(there)
 
 
 def _completed(first: list[str], columns: Sequence[Sequence[str]]) -> list[str]:
@@ -142,7 +147,9 @@ def _completed(first: list[str], columns: Sequence[Sequence[str]]) -> list[str]:
         return first
     if all(map(is_missing, columns[-1])):
         return [*first, ""]
-    if _numbers_rows(columns[0]):
+    # A single cell with marks in it is a line that another mark separates.
+    is_one = len(first) == 1 and any(mark in first[0] for mark in ",;|\t")
+    if _numbers_rows(columns[0]) and not is_one:
         return ["", *first]
     return first
 
