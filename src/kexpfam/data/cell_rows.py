@@ -10,15 +10,13 @@ import csv
 import datetime
 import io
 import json
-import lzma
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kexpfam.data.dialects import cut
-from kexpfam.data.file_kinds import damaged, decompressed
+from kexpfam.data.file_kinds import BROKEN, damaged, decompressed
 
 __all__ = ["excel_doubt", "excel_rows", "json_records", "json_rows", "text_rows"]
 
@@ -41,7 +39,7 @@ def text_rows(path: Path, encoding: str, separator: str) -> Iterator[list[str]]:
             f"{path} is not in the encoding {encoding} throughout ({error}). Give --encoding, such "
             "as latin-1."
         ) from error
-    except (EOFError, zlib.error, lzma.LZMAError) as error:
+    except BROKEN as error:
         raise damaged(path, error) from error
 
 
@@ -65,6 +63,8 @@ def json_records(path: Path, encoding: str | None = None) -> Iterator[dict[str, 
                     f"{path} is not in the encoding {encoding or 'utf-8'} ({error}). Give "
                     "--encoding, such as utf-16."
                 ) from error
+            except BROKEN as error:
+                raise damaged(path, error) from error
 
 
 def _records(lines: Any, path: Path) -> Iterator[dict[str, Any]]:

@@ -26,7 +26,16 @@ from typing import Any
 
 from kexpfam.choices import nearest
 
-__all__ = ["COMPRESSED", "FORMATS", "decompressed", "kind_of", "known_file", "stored_as", "suffix"]
+__all__ = [
+    "BROKEN",
+    "COMPRESSED",
+    "FORMATS",
+    "decompressed",
+    "kind_of",
+    "known_file",
+    "stored_as",
+    "suffix",
+]
 
 FORMATS = {
     **{".csv": "text", ".tsv": "text", ".tab": "text"},
@@ -37,6 +46,11 @@ FORMATS = {
     **{".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc", ".npy": "npy"},
 }
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+# What is raised while a damaged, encrypted or unfinished file is unpacked.
+BROKEN = (
+    *(OSError, EOFError, zlib.error, lzma.LZMAError),
+    *(zipfile.BadZipFile, RuntimeError, NotImplementedError),
+)
 # Tables that other programs keep, and how to get them out.
 _FOREIGN = {
     ".xls": "Save it as .xlsx or CSV in a spreadsheet program.",
@@ -134,7 +148,7 @@ def decompressed(path: Path) -> Any:
         opened = _OPENERS[packed](path) if packed is not None else path.open("rb")
         reader = opened if hasattr(opened, "peek") else io.BufferedReader(opened)
         content = reader.peek(64)[:64].lower()
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except BROKEN as error:
         raise damaged(path, error) from error
     for magic, what in _STRANGERS.items():
         if content.startswith(magic.lower()):
@@ -145,16 +159,14 @@ def decompressed(path: Path) -> Any:
 
 def damaged(path: Path, error: Exception) -> ValueError:
     """What to say of a file whose compression is broken."""
-    return ValueError(f"{path} cannot be unpacked ({error}). Download or write it again.")
+    return ValueError(
+        f"{path} cannot be unpacked ({str(error)[:100]}). Download or write it again."
+    )
 
 
 def _zip_member(path: Path) -> Any:
-    try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
-        raise damaged(path, error) from error
     # What is opened stays open when the archive is closed.
-    with archive:
+    with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         if "[Content_Types].xml" in names:
             raise ValueError(f"{path} is an Excel workbook; let its name end in .xlsx.")

@@ -9,9 +9,7 @@ from __future__ import annotations
 import csv
 import functools
 import itertools
-import lzma
 import re
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +18,7 @@ from pathlib import Path
 from kexpfam.data.cell_rows import excel_doubt, excel_rows, json_records, json_rows, text_rows
 from kexpfam.data.columns import dropping
 from kexpfam.data.dialects import Dialect, cut, decimal_of, decoded, separator_of, thousands_doubt
-from kexpfam.data.file_kinds import damaged, decompressed, known_file, suffix
+from kexpfam.data.file_kinds import BROKEN, damaged, decompressed, known_file, suffix
 from kexpfam.data.layouts import Layout, arranged, ragged
 from kexpfam.data.words import Seen, is_free_text, looked_at
 
@@ -108,7 +106,7 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
         with decompressed(path) as file:
             raw = file.read(_SCANNED)
             is_whole = not file.read(1)
-    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
+    except BROKEN as error:
         raise damaged(path, error) from error
     text, encoding, doubt = decoded(raw, is_whole, dialect.encoding, str(path))
     quoted = '"' in text

@@ -23,7 +23,7 @@ import numpy as np
 
 from kexpfam.data.columns import dropping
 from kexpfam.data.dialects import Dialect
-from kexpfam.data.file_kinds import decompressed, known_file
+from kexpfam.data.file_kinds import BROKEN, decompressed, known_file
 from kexpfam.data.first_rows import FirstRows, first_rows, number_trouble
 from kexpfam.data.words import MISSING
 
@@ -221,7 +221,7 @@ class TextFile:
             yield from (
                 _by_python(self._found, types) if by_python else _by_arrow(self._found, types)
             )
-        except (OSError, pyarrow.ArrowInvalid) as error:
+        except (*BROKEN, pyarrow.ArrowInvalid) as error:
             # Python reads it again, more slowly, to say where and what.
             if any(kind != pyarrow.string() for kind in types.values()):
                 self.complaint(list(types))
