@@ -101,6 +101,9 @@ SAME = {
     "pandas_index.csv": (text(header=",size,weight,kind", index="{}"), "as a saved index has"),
     "saved_twice.csv": (text(header="Unnamed: 0,size,weight,kind", index="{}"), "saved index"),
     "row_names.txt": (text(" ", index='"row{}"'), "as a saved index has"),
+    "saved_thrice.csv": (text(header=",Unnamed: 0,size,weight,kind", index="{0} {0}"), "index has"),
+    "comments.csv": ("# Fish, 2024\n#\n" + text(), ""),
+    "numpy.txt": ("# made in May\n# size weight kind\n" + text(" ", header=None), ""),
     "trailing.csv": ("".join(f"{line},\n" for line in text().splitlines()), ""),
     "blank_lines.csv": ("\n\n" + text().replace("\n", "\n\n"), ""),
     "quotes.csv": (text().replace("pike", '"pike"').replace("size", '"size"'), ""),
@@ -108,7 +111,7 @@ SAME = {
 
 REFUSED = {
     "empty.csv": (b"", "is empty"),
-    "blank.csv": ("\n \n", "nothing but empty lines"),
+    "blank.csv": ("\n \n", "holds no table"),
     "names.csv": ("a,b\n", "a line of names but no rows"),
     "ragged.csv": ("a,b\n1,2\n3,4\n5\n", "row 3 has 1 cell, but the header names 2 columns"),
     "too_long.csv": ("a,b\n1,2\n3,4\n5,6,7\n", "holds a ',' must stand in quotation marks"),
@@ -221,7 +224,7 @@ def test_letters_far_down_are_seen_too(tmp_path):
     ],
 )
 def test_separators(lines, suffix, separator):
-    assert separator_of(lines, suffix) == separator
+    assert separator_of(lines.splitlines(), 0, suffix) == separator
 
 
 @pytest.mark.parametrize(

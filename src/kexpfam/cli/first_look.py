@@ -14,7 +14,8 @@ from typing import Any
 from kexpfam.data.columns import no_such_column
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.file_kinds import kind_of
-from kexpfam.data.first_rows import FirstRows, first_rows, number_trouble, table_trouble
+from kexpfam.data.first_rows import FirstRows, first_rows
+from kexpfam.data.troubles import number_trouble, table_trouble
 
 __all__ = ["STANDARD", "check_names", "first_look", "is_data", "split_names"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,15 +22,12 @@ from kexpfam.data.file_kinds import BROKEN, damaged, decompressed
 __all__ = ["excel_doubt", "excel_rows", "json_records", "json_rows", "text_rows"]
 
 
-def text_rows(path: Path, encoding: str, separator: str) -> Iterator[list[str]]:
-    """The lines of a file of text, the names among them."""
+def text_rows(path: Path, encoding: str, separator: str, n_skipped: int = 0) -> Iterator[list[str]]:
+    """The lines of a file of text, the names among them, without so many at the beginning."""
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
     try:
         with io.TextIOWrapper(decompressed(path), codec, newline="") as lines:
-            for number, row in enumerate(cut(lines, separator)):
-                if number == 0 and _says_separator(row, separator):
-                    continue
-                yield [cell.removeprefix("\ufeff") for cell in row] if number == 0 else row
+            yield from cut(itertools.islice(lines, n_skipped, None), separator)
     except csv.Error as error:
         raise ValueError(
             f"{path} cannot be cut into cells ({error}). Perhaps a quotation mark is not closed."
@@ -41,11 +39,6 @@ def text_rows(path: Path, encoding: str, separator: str) -> Iterator[list[str]]:
         ) from error
     except BROKEN as error:
         raise damaged(path, error) from error
-
-
-def _says_separator(row: list[str], separator: str) -> bool:
-    """Excel's first line that says what separates the cells of the others."""
-    return separator.join(row).strip().lower() == f"sep={separator}".strip()
 
 
 # -- JSON ---------------------------------------------------------------------------------------

@@ -137,13 +137,16 @@ def cut(lines: Iterable[str], separator: str) -> Iterator[list[str]]:
     return (cells for cells in reader if cells)
 
 
-def separator_of(text: str, suffix: str) -> str:
-    """The mark between the cells of a table; a comma where there is one column."""
-    lines = [line for line in text.splitlines()[:_LINES] if line.strip()]
-    named = re.fullmatch(r"sep=(.)", lines[0].strip(), re.IGNORECASE) if lines else None
-    if named:
-        return named[1]
-    if lines and "," not in lines[0] and all(map(_COMMA_NUMBER.fullmatch, lines[1:])) and lines[1:]:
+def separator_of(every: list[str], n_skipped: int, suffix: str) -> str:
+    """The mark between the cells of a table; a comma where there is one column.
+
+    The first lines are no part of the table, but Excel may say there which mark it is.
+    """
+    for line in every[:n_skipped]:
+        if line.lower().startswith("sep="):
+            return line[4]
+    lines = [line for line in every[n_skipped : n_skipped + _LINES] if line.strip()]
+    if lines[1:] and "," not in lines[0] and all(map(_COMMA_NUMBER.fullmatch, lines[1:])):
         return ";"  # one column, with decimal commas
     usual = {".tsv": "\t", ".tab": "\t", ".csv": ","}.get(suffix)
     found = {mark: _agreement(lines, mark) for mark in _SEPARATORS}

@@ -1,35 +1,30 @@
-"""The beginning of a file: how it is written, which columns it has, and what cannot be used.
+"""The beginning of a file: how it is written, which columns it has, and its first rows.
 
-Everything that is wrong with a table's first rows is found here, with Python alone and in a moment,
-so that a command can refuse it before anything large is imported.
+Everything that is wrong with them is found here, with Python alone and in a moment, so that a
+command can refuse it before anything large is imported.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+import io
 import itertools
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from kexpfam.data.cell_rows import excel_doubt, excel_rows, json_records, json_rows, text_rows
-from kexpfam.data.columns import dropping
 from kexpfam.data.dialects import Dialect, cut, decimal_of, decoded, separator_of, thousands_doubt
 from kexpfam.data.file_kinds import BROKEN, damaged, decompressed, known_file, suffix
-from kexpfam.data.layouts import Layout, arranged, ragged
-from kexpfam.data.words import Seen, is_free_text, looked_at
+from kexpfam.data.layouts import Layout, arranged, n_lines_before, names_in_comment, ragged
+from kexpfam.data.words import Seen, looked_at
 
-__all__ = ["FirstRows", "first_rows", "number_trouble", "table_trouble"]
+__all__ = ["FirstRows", "first_rows"]
 
 # Bytes in which the encoding is recognized, letters that are cut into rows, and rows.
 _SCANNED, _LETTERS, _ROWS = 8_000_000, 1_000_000, 10_000
-_MOST_SHOWN = 6
-# What could be a number with a decimal comma, or with thousands.
-_COMMAS = re.compile(r"\s*[-+]?\d[\d.]*,[\d,]*\s*$")
-_CHAIN = "KernelChain (--estimator chain, the default) takes words and empty cells."
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +37,7 @@ class FirstRows:
     | layout    | the columns of the file, and which are taken                               |
     | rows      | cells of the columns that are taken                                        |
     | is_whole  | whether these are all rows                                                 |
-    | n_skipped | lines before the table: empty ones, and Excel's `sep=`                     |
+    | n_skipped | lines before the table: empty ones, comments, and Excel's `sep=`           |
     | quoted    | whether quotation marks occur                                              |
     | doubts    | sentences on what may have been taken for something else                   |
     """
@@ -111,13 +106,11 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
     text, encoding, doubt = decoded(raw, is_whole, dialect.encoding, str(path))
     quoted = '"' in text
     is_whole = is_whole and len(text) <= _LETTERS
-    lines = text[:_LETTERS].splitlines(keepends=True)
-    n_skipped = sum(1 for _ in itertools.takewhile(lambda line: not line.strip(), lines))
+    lines = list(io.StringIO(text[:_LETTERS], newline=""))
+    n_skipped = n_lines_before(lines)
     if n_skipped == len(lines):
-        raise ValueError(f"{path} holds nothing but empty lines. Leave it out, or write it again.")
-    separator = dialect.separator or separator_of(text[:_LETTERS], suffix(path))
-    if lines[n_skipped].strip().lower() == f"sep={separator}".strip():
-        n_skipped += 1
+        raise ValueError(f"{path} holds no table. Leave it out, or write it again.")
+    separator = dialect.separator or separator_of(lines, n_skipped, suffix(path))
     cells = []
     try:
         for row in cut(lines[n_skipped:], separator):
@@ -135,6 +128,10 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
         raise ValueError(f"{path}: a quotation mark in row {len(cells) - 1} is not closed.")
     decimal = dialect.decimal or decimal_of(cells, separator)
     layout = arranged(cells, dialect.header, decimal, path.name)
+    above = names_in_comment(lines[:n_skipped], separator, len(layout.names))
+    if above is not None and not layout.header and dialect.header is None:
+        cells, n_skipped = [above, *cells], n_skipped - 1
+        layout = arranged(cells, True, decimal, path.name)
     known = Dialect(separator, decimal, encoding, layout.header)
     thousands = thousands_doubt(cells, decimal, path.name)
     doubts = (*filter(None, (doubt, thousands)), *layout.doubts)
@@ -188,82 +185,7 @@ def _rows_below(found: FirstRows) -> Iterator[list[str]]:
         rows = excel_rows(found.path)
     else:
         known = found.dialect
-        rows = text_rows(found.path, known.encoding or "utf-8", known.separator or ",")
+        rows = text_rows(
+            found.path, known.encoding or "utf-8", known.separator or ",", found.n_skipped
+        )
     yield from itertools.islice(rows, 1 if found.layout.header else 0, None)
-
-
-# -- what cannot be used ------------------------------------------------------------------------
-
-
-def number_trouble(found: FirstRows, names: Sequence[str], first: int = 0) -> str | None:
-    """What to say if columns do not hold numbers throughout; rows count from `first`."""
-    bad = {}
-    for name in names:
-        one = found.seen[name]
-        is_odd = one.first_odd is not None and one.kind != "truth values"
-        if is_odd or one.first_missing is not None:
-            bad[name] = one
-    if not bad:
-        return None
-    advice = f"{dropping(range(len(bad)), list(bad))}. {_CHAIN}"
-    if len(bad) > 1:
-        said = [_said(name, one, found.cells(name), first) for name, one in bad.items()]
-        more = f", and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
-        return (
-            f"{found.path}: {len(bad)} of {len(names)} columns do not hold numbers throughout: "
-            f"{', '.join(said[:_MOST_SHOWN])}{more}. Leave such columns out: {advice}"
-        )
-    (name, one), *_ = bad.items()
-    if one.first_odd is None or (
-        one.first_missing is not None and one.first_missing < one.first_odd
-    ):
-        row = first + (one.first_missing or 0) + 1
-        return (
-            f"{found.path}: row {row}, column {name!r} is missing. Expected numbers: drop or fill "
-            f"such rows, or leave the column out: {advice}"
-        )
-    odd = found.cells(name)[one.first_odd]
-    comma = " If commas stand before decimals, give --decimal ','." if _COMMAS.match(odd) else ""
-    return (
-        f"{found.path}: row {first + one.first_odd + 1}, column {name!r} holds {odd!r}, which is "
-        f"no number.{comma} Correct it, or leave the row or the column out: {advice}"
-    )
-
-
-def _said(name: str, one: Seen, cells: Sequence[str], first: int) -> str:
-    """A column and what is in it that is no number."""
-    if one.kind == "nothing":
-        return f"{name!r} is empty"
-    if one.first_odd is None:
-        return f"{name!r} has an empty cell (row {first + (one.first_missing or 0) + 1})"
-    what = "dates such as " if one.kind == "dates" else ""
-    return f"{name!r} holds {what}{cells[one.first_odd]!r} (row {first + one.first_odd + 1})"
-
-
-def table_trouble(found: FirstRows, names: Sequence[str], known: Collection[str]) -> str | None:
-    """What to say if columns have no kind that a table of mixed columns takes.
-
-    `known` are columns whose kinds were given. What is read from repetitions needs all rows.
-    """
-    said, remedies = {}, {}
-    for name in (name for name in names if name not in known):
-        one, cells = found.seen[name], found.cells(name)
-        if one.kind == "dates":
-            said[name] = f"{name!r} holds dates or times, such as {cells[one.first_odd or 0]!r}"
-            remedies["dates"] = " Or turn dates into numbers, such as days since the first."
-        elif one.kind == "nothing" and found.is_whole:
-            said[name] = f"{name!r} holds no values"
-        elif one.kind == "words" and found.is_whole and is_free_text(one.n_different, one.n_values):
-            said[name] = (
-                f"{name!r} looks like free text or an identifier: {one.n_different} different "
-                f"values in {one.n_values} rows, such as {cells[one.first_odd or 0][:40]!r}"
-            )
-            remedies["text"] = (
-                " If words are categories all the same, say so: --kind NAME=category."
-            )
-    if not said:
-        return None
-    return (
-        f"{found.path}: {'; '.join(said.values())}. Leave such columns out: "
-        f"{dropping(range(len(said)), list(said))}.{''.join(remedies.values())}"
-    )

@@ -6,6 +6,9 @@ The first line is a row, not names, if
   0, 1, 2, …, which pandas writes for columns without names); or
 * it holds some numbers, or no numbers at all, and every word in it occurs again in its column.
 
+Lines before the table that are empty or begin with # are passed over. If the first line after them
+is a row, the last of them may hold the names, as NumPy writes them.
+
 Columns without a name get one, column_1, column_2, … by their place. Names that occur twice are
 numbered, as pandas does. The first column is left out if it has no name and a different value in
 every row, a word or a whole number: a saved index, or the row names of R. Columns without a name
@@ -14,15 +17,18 @@ and without values, as separators at the ends of the lines make them, are left o
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kexpfam.data.dialects import cut
 from kexpfam.data.words import is_missing, is_number
 
-__all__ = ["Layout", "arranged", "ragged"]
+__all__ = ["Layout", "arranged", "n_lines_before", "names_in_comment", "ragged"]
 
-_UNNAMED = ("", "Unnamed: 0")
+_UNNAMED = re.compile(r"|Unnamed: 0(\.\d+)?")
+_PREAMBLE = re.compile(r"\s*|#.*|sep=.\s*", re.IGNORECASE | re.DOTALL)
 _MOST_SHOWN = 3
 
 
@@ -93,6 +99,22 @@ def ragged(
     return ValueError(
         f"{label}: row {number} has {cells}, but {where} {columns}. {advice}, or leave the row out."
     )
+
+
+def n_lines_before(lines: Sequence[str]) -> int:
+    """How many lines stand before a table: empty ones, comments, and Excel's `sep=`."""
+    found = (place for place, line in enumerate(lines) if not _PREAMBLE.fullmatch(line))
+    return next(found, len(lines))
+
+
+def names_in_comment(lines: Sequence[str], separator: str, width: int) -> list[str] | None:
+    """The names of columns in the last line before a table, as NumPy writes them; or None."""
+    if not lines or not lines[-1].startswith("#"):
+        return None
+    found = next(cut([lines[-1].lstrip("# ")], separator), [])
+    # A sentence may well have as many commas, but not in place of a single name.
+    is_sentence = width == 1 and " " in "".join(found).strip()
+    return found if len(found) == width and not is_sentence else None
 
 
 def _is_header(
@@ -193,12 +215,19 @@ def _without_index(
 ) -> tuple[list[int], list[str]]:
     """The places of columns, less a saved index and what separators at the ends make."""
     doubts = []
-    unnamed = [place for place in kept if not first[place].strip()]
-    empty = [place for place in unnamed if columns[place] and all(map(is_missing, columns[place]))]
-    kept = [place for place in kept if place not in empty]
-    index = len(kept) > 1 and kept[0] == 0 and first[0].strip() in _UNNAMED
-    if index and len(columns[0]) > 1 and _numbers_rows(columns[0]):
-        kept = kept[1:]
+    kept = [
+        place
+        for place in kept
+        if first[place].strip() or not all(map(is_missing, columns[place])) or not columns[place]
+    ]
+    n_indices = 0
+    for place in kept[:-1]:
+        unnamed = _UNNAMED.fullmatch(first[place].strip())
+        if not (unnamed and len(columns[place]) > 1 and _numbers_rows(columns[place])):
+            break
+        n_indices += 1
+    if n_indices:
+        kept = kept[n_indices:]
         doubts.append(
             f"The first column of {label} has no name and a different value in every row, as a "
             "saved index has, and was left out. Give it a name if it is part of the table."

@@ -24,7 +24,8 @@ import numpy as np
 from kexpfam.data.columns import dropping
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.file_kinds import BROKEN, decompressed, known_file
-from kexpfam.data.first_rows import FirstRows, first_rows, number_trouble
+from kexpfam.data.first_rows import FirstRows, first_rows
+from kexpfam.data.troubles import number_trouble
 from kexpfam.data.words import MISSING
 
 __all__ = ["ArrayFile", "TextFile", "TypedFile", "open_file"]
