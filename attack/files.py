@@ -16,6 +16,7 @@ from safetensors.numpy import save
 import kexpfam
 from attack.cases import REFUSED, RIGHT, FaultError, Kind, damaged, rows_of_two_humps
 from kexpfam.data.files import FileRows
+from kexpfam.data.frames import read_table
 from kexpfam.data.steady import Trace
 from kexpfam.moments import Checkpoint
 from kexpfam.writing import digest
@@ -204,16 +205,31 @@ class RowFiles(Kind):
         frame.to_parquet(folder / "rows.parquet")
         frame.to_feather(folder / "rows.feather")
         np.save(folder / "rows.npy", frame.to_numpy())
-        names = ("rows.csv", "rows.parquet", "rows.feather", "rows.npy")
-        self.contents = {name: (folder / name).read_bytes() for name in names}
+        frame.to_csv(folder / "european.csv", index=False, sep=";", decimal=",")
+        frame.to_csv(folder / "wide.tsv", sep="\t", encoding="utf-16")
+        frame.to_csv(folder / "spaces.txt", index=False, sep=" ", header=False)
+        for end in ("gz", "bz2", "xz", "zip"):
+            frame.to_csv(folder / f"rows.csv.{end}", index=False)
+        frame.to_json(folder / "rows.jsonl", orient="records", lines=True)
+        frame.to_json(folder / "rows.json", orient="records")
+        self.contents = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
     def case(self, generator: np.random.Generator) -> str:
         name = str(generator.choice(list(self.contents)))
-        path = self.folder / f"damaged.{name.split('.')[1]}"
+        path = self.folder / f"damaged.{name.partition('.')[2]}"
         path.write_bytes(damaged(self.contents[name], generator))
+        if generator.random() < 0.3:
+            return self._as_table(path)
         for chunk in FileRows((path,)).chunks():
             if chunk.rows.ndim != 2 or not np.isfinite(chunk.rows).all():
                 raise FaultError(f"{name}: rows that are not finite")
             if len(chunk.weights) != len(chunk.rows):
                 raise FaultError(f"{name}: weights for other rows")
+        return RIGHT
+
+    def _as_table(self, path: Path) -> str:
+        """The same with words and empty cells."""
+        read = read_table([path])
+        if len(read.frame) != read.n_rows or not read.n_rows:
+            raise FaultError(f"{path.name}: {len(read.frame)} of {read.n_rows} rows")
         return RIGHT

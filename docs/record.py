@@ -53,6 +53,12 @@ SESSIONS = {
         "kexpfam fit wine.csv -o family.kexpfam --estimator family --n-components 128 "
         "--columns alcohol,proline"
     ],
+    "messy": [
+        "tail -n +2 wine.csv | sed 's/,/;/g; s/\\./,/g' | gzip > nameless.csv.gz",
+        "gzip -dc nameless.csv.gz | head -n 2",
+        "kexpfam fit nameless.csv.gz -o nameless.kexpfam",
+        "kexpfam fit wine.csv -o no.kexpfam --estimator diffusion || echo exit code $?",
+    ],
     "test": ["kexpfam test family.kexpfam fresh.csv"],
     "predict": [
         "kexpfam fit wine.csv -o color.kexpfam --target color_intensity --bounds 0, "

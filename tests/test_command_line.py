@@ -28,7 +28,7 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
-from tests.conftest import SIZES
+from tests.command_server import command_server
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -36,29 +36,6 @@ FAMILY = [
     *("--estimator", "family", "--n-components", "32", "--base", "gaussian"),
     *("--penalty", "1e-3", "--noise-scale", "0.2", "--length-scale", "0.8,1.2"),
 ]
-
-# Every line of standard input is a list of arguments; every line of the reply an exit code.
-SERVER = """
-import importlib, json, os, sys
-import kexpfam, kexpfam.report
-from kexpfam.cli import main
-
-for place, few in SIZES.items():
-    module, name = place.rsplit(".", 1)
-    setattr(importlib.import_module(module), name, few)
-
-replies = os.fdopen(os.dup(1), "w")
-for line in sys.stdin:
-    sys.argv = ["kexpfam", *json.loads(line)]
-    for descriptor, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), descriptor)
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code
-    sys.stdout.flush(), sys.stderr.flush()
-    print(json.dumps(code), file=replies, flush=True)
-"""
 
 # The same command, with a checkpoint after every chunk instead of every ten seconds.
 SAVING_OFTEN = """
@@ -92,7 +69,6 @@ def folder(tmp_path_factory):
     (folder / "words.csv").write_text("a,b\n1,2\n3,five\n5,6\n")
     (folder / "missing.csv").write_text("a,b\n1,2\n3,4\n5,\n")
     (folder / "names.csv").write_text("a,b\n")
-    (folder / "semicolons.csv").write_text("a;b\n1;2\n3;4\n")
     (folder / "empty.csv").write_bytes(b"")
     write_csv(folder / "constant.csv", ["a", "planet"], rows * [1, 0] + [0, 3])
     (folder / "stranger.kexpfam").write_bytes(b"not a model")
@@ -107,23 +83,8 @@ def environment(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder, environment):
     """Run one command in the folder: its exit code and what it said."""
-    few = {place: number for place, (_, number) in SIZES.items()}
-    with subprocess.Popen(
-        [sys.executable, "-c", f"SIZES = {few}\n{SERVER}"],
-        **{"cwd": folder, "env": environment, "text": True},
-        **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
-    ) as server:
-
-        def run(*arguments):
-            print(json.dumps(arguments), file=server.stdin, flush=True)
-            code = json.loads(server.stdout.readline())
-            out, err = ((folder / name).read_text() for name in ("out", "err"))
-            assert "Traceback" not in err
-            assert "\x1b" not in err  # no colors or bars where there is no terminal
-            return SimpleNamespace(code=code, out=out, err=err)
-
+    with command_server(folder, environment) as run:
         yield run
-        server.stdin.close()
 
 
 @pytest.fixture(scope="module")
@@ -346,8 +307,9 @@ CHAIN = ["fit", "-o", "never.kexpfam"]
         ([*FIT, "words.csv"], 1, "words.csv: row 2, column 'b' holds 'five', which is no number"),
         ([*FIT, "words.csv", "--columns", "b"], 1, "words.csv: row 2, column 'b' holds 'five'"),
         ([*FIT, "missing.csv"], 1, "missing.csv: row 3, column 'b' is missing"),
-        ([*FIT, "semicolons.csv"], 1, "separated by ';'. Expected commas"),
-        ([*CHAIN, "semicolons.csv"], 1, "separated by ';'. Expected commas"),
+        ([*FIT, "rows.csv", "--sep", "both"], 2, "--sep must be one letter"),
+        ([*FIT, "rows.csv", "--sep", ",", "--decimal", ","], 2, "must be different marks"),
+        (["report", "nowhere.tsv", "-o", "never.html"], 1, "nowhere.tsv does not exist"),
         ([*CHAIN, "nowhere.csv"], 1, "nowhere.csv does not exist"),
         ([*CHAIN, "names.csv"], 1, "names.csv has a line of names but no rows"),
         ([*CHAIN, "rows.csv", "--columns", "a,z"], 1, "no column 'z'. Its columns are i, a, b, w"),
@@ -439,13 +401,19 @@ def warnings_of_a_block(count):
     warnings.warn(f"{count} rows\nlie far out.", kexpfam.FlowWarning, stacklevel=1)
 
 
-def test_a_file_without_names_is_warned_of(run, folder):
+def test_a_file_without_names_is_warned_of_and_loses_no_row(run, folder):
     rows = two_humps(100, 4)
     np.savetxt(folder / "nameless.csv", rows, delimiter=",")
     done = run("fit", "nameless.csv", "-o", "nameless.kexpfam", *FAMILY, "--json")
     assert done.code == 0
+    record = json.loads(done.out)
     assert "holds numbers only" in done.err
-    assert "holds numbers only" in json.loads(done.out)["warnings"][0]
+    assert "holds numbers only" in record["warnings"][0]
+    assert record["columns"] == ["column_1", "column_2"]
+    assert record["fitted"]["rows"] == 100
+    done = run("score", "nameless.kexpfam", "nameless.csv", "--no-header")
+    assert len(done.out.splitlines()) == 101
+    assert "Warning" not in done.err
 
 
 # -- processes of their own ---------------------------------------------------------------------

@@ -145,7 +145,8 @@ def test_info_shows_the_kinds(run, fitted):
         ("dates.csv", ["--exclude", "name"], "'caught' holds dates or times"),
         ("fish.csv", [], "'name' looks like free text or an identifier: 160 different values"),
         ("fish.csv", [], "--kind NAME=category"),
-        ("fish.csv", [], "Leave it out with --exclude"),
+        ("fish.csv", [], "Leave such columns out: --exclude name on the command line"),
+        ("dates.csv", [], "out: --exclude name,caught on the command line"),
     ],
 )
 def test_dates_and_free_text_are_refused_by_name(run, file, options, complaint):
@@ -214,6 +215,20 @@ def test_rows_are_read_as_the_model_has_them(run, model):
     assert "standard input: row 1, column 'length' holds 'long', which is no number" in done.err
     done = run("score", "fish.kexpfam", "-", stdin="kind,length,egs,tagged\npike,60,3,True\n")
     assert "has no column 'eggs'" in done.err
+
+
+def test_standard_input_may_be_written_in_other_ways(run, fitted):
+    rows = "kind;length;eggs;tagged\npike;60,5;3;true\nperch;25,1;2;false\n"
+    records = [
+        {"kind": "pike", "length": 60.5, "eggs": 3, "tagged": True},
+        {"kind": "perch", "length": 25.1, "eggs": 2, "tagged": False},
+    ]
+    plain = run("score", "fish.kexpfam", "-", stdin=rows.replace(",", ".").replace(";", ","))
+    assert plain.code == 0, plain.err
+    for other in (rows, "\n".join(map(json.dumps, records))):
+        assert run("score", "fish.kexpfam", "-", stdin=other).out == plain.out
+    done = run("score", "fish.kexpfam", "-", "--sep", "tab", stdin=rows)
+    assert "standard input has no column 'kind'" in done.err
 
 
 # -- sample, impute -----------------------------------------------------------------------------

@@ -393,15 +393,15 @@ class OnlyDensity:
 
 def test_files_that_cannot_be_used(model, tmp_path):
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,5\n4,4\n")
-    (tmp_path / "rows.xlsx").write_text("")
+    (tmp_path / "rows.xyz").write_text("")
     (tmp_path / "names.csv").write_text("a,b\n")
     for given, kind, message in (
         (tmp_path / "row.csv", FileNotFoundError, r"does not exist\. Did you mean 'rows\.csv'\?"),
         (tmp_path / "*.csv", FileNotFoundError, r"sorted\(glob\.glob\("),
         ("nowhere", FileNotFoundError, f"nowhere does not exist in {re.escape(str(Path.cwd()))}"),
-        (tmp_path / "names.csv", ValueError, "column 'a' holds no values at all"),
+        (tmp_path / "names.csv", ValueError, "has a line of names but no rows"),
         (tmp_path, ValueError, r"is a folder\. Give its files"),
-        (tmp_path / "rows.xlsx", ValueError, r"\.npy\. Convert it first"),
+        (tmp_path / "rows.xyz", ValueError, r"\.npy\. Convert it first"),
         (iter([(ROWS, np.ones(60), 3)]), ValueError, r"a tuple of 3\. Expected rows, or a pair"),
         (iter(["a"]), TypeError, "Block 0 must be an array"),
     ):

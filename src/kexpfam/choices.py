@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 __all__ = [
     "as_number",
@@ -150,6 +149,9 @@ def entropy(random_state: Any, size: int = 4) -> list[int]:
     """
     if isinstance(random_state, np.random.Generator):
         return [int(number) for number in random_state.integers(2**31, size=size)]
+    # Imported here, because it takes seconds: a command that refuses a file need not wait for it.
+    from sklearn.utils import check_random_state
+
     try:
         found: list[int] = check_random_state(random_state).randint(2**31, size=size).tolist()
     except ValueError:

@@ -15,9 +15,10 @@ from kexpfam.version import __version__
 __all__ = ["app"]
 
 _EPILOGUE = (
-    "Data are CSV (with a line of names), Parquet, Arrow (.arrow, .feather, .ipc) or .npy files; "
-    "- reads CSV from standard input. Exit codes: 0 done, 1 files or settings that cannot be used, "
-    "2 wrong options, 130 interrupted."
+    "Data are text (.csv, .tsv, .txt), JSON (.jsonl, .json), Excel (.xlsx), Parquet, Arrow "
+    "(.arrow, .feather, .ipc) or .npy files; text and JSON may be compressed (.gz, .bz2, .xz, "
+    ".zst, .zip), and - reads standard input. Exit codes: 0 done, 1 files or settings that cannot "
+    "be used, 2 wrong options, 130 interrupted."
 )
 
 app = typer.Typer(

@@ -11,8 +11,21 @@ from typing import Annotated, Literal
 import typer
 
 from kexpfam.cli import when_imported
-from kexpfam.cli.options import Columns, DataPaths, Debug, Exclude, Force, Json, Kinds, Quiet, Seed
+from kexpfam.cli.first_look import first_look
+from kexpfam.cli.options import (
+    Columns,
+    DataPaths,
+    Debug,
+    Exclude,
+    Force,
+    Json,
+    Kinds,
+    Quiet,
+    Seed,
+    reads_tables,
+)
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 
 __all__ = ["fit"]
 
@@ -21,6 +34,7 @@ _DIFFUSION = "Settings of --estimator diffusion"
 _CONDITIONAL = "Settings with --target"
 
 
+@reads_tables
 def fit(
     data: DataPaths,
     output: Annotated[
@@ -162,6 +176,8 @@ def fit(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Fit a density to the rows of files and save it.
 
@@ -208,8 +224,16 @@ def fit(
         "bounds": bounds,
     }
     with Terminal(as_json, quiet, debug) as terminal:
+        first_look(
+            data,
+            dialect,
+            **{"columns": columns, "exclude": exclude, "weights": weights},
+            target=target,
+            takes="tables" if target is None and estimator in (None, "chain") else "numbers",
+            kinds=[one.partition("=")[0] for one in kinds or ()],
+        )
         from kexpfam.cli.fitting import Source, Target, fit_model
 
         when_imported()
-        source = Source(data, columns, exclude, weights, target)
+        source = Source(data, columns, exclude, weights, target, dialect)
         fit_model(source, Target(output, force, checkpoint), estimator, given, terminal)

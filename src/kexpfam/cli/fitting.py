@@ -17,6 +17,7 @@ from kexpfam.cli.models import column_names, described, kind_lines, ready
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.tables import fit_table, kinds_from
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 from kexpfam.estimators.mixed_rows import takes_tables
 
 __all__ = ["ESTIMATORS", "Source", "Target", "fit_model"]
@@ -37,6 +38,7 @@ class Source(NamedTuple):
     exclude: str | None
     weights: str | None
     target: str | None
+    dialect: Dialect = Dialect()
 
 
 class Target(NamedTuple):
@@ -76,7 +78,7 @@ def fit_model(
         columns=_columns(source),
         exclude=split_names(source.exclude),
         weights=source.weights,
-        mixed=mixed,
+        dialect=source.dialect,
     ) as data:
         ready()
         start = time.perf_counter()

@@ -12,6 +12,7 @@ from kexpfam.cli.models import column_names, loaded
 from kexpfam.cli.outputs import check_holds_words, check_table_output, table_output
 from kexpfam.cli.tables import columns_of, kinds_by_name, table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 
 __all__ = ["draw_the_rest", "impute_rows"]
 
@@ -25,6 +26,7 @@ def impute_rows(
     draws: int,
     seed: int,
     force: bool,
+    dialect: Dialect,
 ) -> None:
     """Write the rows with every empty cell of the model's columns filled, once or several times."""
     check_table_output(output, force, terminal)
@@ -35,7 +37,15 @@ def impute_rows(
             "a KernelChain: kexpfam fit DATA."
         )
     draw_the_rest(
-        model, files, draws, output, terminal, seed=seed, rows_are_named=draws > 1, partly=False
+        model,
+        files,
+        draws,
+        output,
+        terminal,
+        seed=seed,
+        rows_are_named=draws > 1,
+        partly=False,
+        dialect=dialect,
     )
 
 
@@ -49,6 +59,7 @@ def draw_the_rest(
     seed: int,
     rows_are_named: bool,
     partly: bool,
+    dialect: Dialect,
 ) -> None:
     """Rows with everything drawn that is not given: empty cells, or columns that are not there.
 
@@ -57,7 +68,7 @@ def draw_the_rest(
     """
     generator = np.random.RandomState(seed)
     n_rows, filled = 0, 0
-    with opened(files, terminal, mixed=True) as data:
+    with opened(files, terminal, dialect=dialect) as data:
         known = list(kinds_by_name(model, data))
         there = data.names or column_names(model)
         names = [*there, *(name for name in known if name not in there)]

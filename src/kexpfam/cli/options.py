@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import typer
+
+from kexpfam.data.dialects import NAMED_SEPARATORS, Dialect
 
 __all__ = [
     "Columns",
@@ -18,6 +23,7 @@ __all__ = [
     "Quiet",
     "Seed",
     "TableOutput",
+    "reads_tables",
 ]
 
 Json = Annotated[
@@ -35,7 +41,7 @@ ModelPath = Annotated[
 ]
 DataPaths = Annotated[
     list[str],
-    typer.Argument(metavar="DATA", help="Files of one table, or - for CSV on standard input."),
+    typer.Argument(metavar="DATA", help="Files of one table, or - for standard input."),
 ]
 Columns = Annotated[
     str | None,
@@ -60,3 +66,79 @@ Kinds = Annotated[
         "count, grade, category or boolean. Bounds, atoms or levels follow: share=bounded,0,1.",
     ),
 ]
+
+
+# -- how files of text are read -----------------------------------------------------------------
+
+_TEXT = "How files of text are read (by default this is recognized)"
+_HOW = {
+    "separator": Annotated[
+        str | None,
+        typer.Option(
+            "--sep",
+            metavar="MARK",
+            help="The mark between cells: one letter, or comma, semicolon, tab, pipe or space.",
+            rich_help_panel=_TEXT,
+        ),
+    ],
+    "decimal": Annotated[
+        Literal[".", ","] | None,
+        typer.Option(help="The mark before decimals.", rich_help_panel=_TEXT),
+    ],
+    "encoding": Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The encoding of the letters, such as utf-8, utf-16, latin-1 or cp1252.",
+            rich_help_panel=_TEXT,
+        ),
+    ],
+    "header": Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line holds the names of the columns. Without names they are "
+            "called column_1, column_2, ….",
+            rich_help_panel=_TEXT,
+        ),
+    ],
+}
+
+
+def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say how files of text are read.
+
+    The command has a parameter `dialect`, and gets one `Dialect` of all of them.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    parameters = [one for name, one in signature.parameters.items() if name != "dialect"]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [one.replace(kind=keyword) for one in parameters]
+    parameters += [
+        inspect.Parameter(name, keyword, default=None, annotation=kind)
+        for name, kind in _HOW.items()
+    ]
+
+    @functools.wraps(command)
+    def with_dialect(**options: Any) -> None:
+        how = {name: options.pop(name, None) for name in _HOW}
+        command(**options, dialect=_dialect(**how))
+
+    with_dialect.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_dialect.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_dialect
+
+
+def _dialect(
+    separator: str | None, decimal: str | None, encoding: str | None, header: bool | None
+) -> Dialect:
+    if separator is not None:
+        separator = NAMED_SEPARATORS.get(separator.lower(), separator)
+        if len(separator) != 1:
+            raise typer.BadParameter(
+                "--sep must be one letter, or comma, semicolon, tab, pipe or space; got "
+                f"{separator!r}."
+            )
+    if separator is not None and separator == decimal:
+        raise typer.BadParameter("--sep and --decimal must be different marks.")
+    return Dialect(separator, decimal, encoding, header)

@@ -10,8 +10,21 @@ from typing import Annotated, Literal
 import typer
 
 from kexpfam.cli import when_imported
-from kexpfam.cli.options import Columns, Debug, Exclude, Force, Json, Kinds, ModelPath, Quiet, Seed
+from kexpfam.cli.first_look import first_look, is_data
+from kexpfam.cli.options import (
+    Columns,
+    Debug,
+    Exclude,
+    Force,
+    Json,
+    Kinds,
+    ModelPath,
+    Quiet,
+    Seed,
+    reads_tables,
+)
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 
 __all__ = ["info", "report"]
 
@@ -30,6 +43,7 @@ def info(
         describe_model(model, terminal)
 
 
+@reads_tables
 def report(
     subject: Annotated[
         list[str], typer.Argument(metavar="MODEL|DATA", help="A model file, or data files.")
@@ -54,6 +68,8 @@ def report(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Write a report about a model, or fit a model to data and write a report about it.
 
@@ -66,8 +82,17 @@ def report(
       kexpfam report model.kexpfam --data fresh.csv -o model.html
     """
     with Terminal(as_json, quiet, debug) as terminal:
+        is_table = all(map(is_data, subject))
+        takes = "tables" if estimator in (None, "chain") else "numbers"
+        first_look(
+            subject if is_table else data or [],
+            dialect,
+            **{"columns": columns, "exclude": exclude},
+            takes=takes if is_table else None,
+            kinds=[one.partition("=")[0] for one in kinds or ()],
+        )
         from kexpfam.cli.reporting import Subject, report_on
 
         when_imported()
-        chosen = Subject(subject, data or [], columns, exclude, estimator, kinds or [])
+        chosen = Subject(subject, data or [], columns, exclude, estimator, kinds or [], dialect)
         report_on(chosen, output, terminal, title=title, seed=seed, force=force)

@@ -10,6 +10,7 @@ from kexpfam.cli.models import loaded
 from kexpfam.cli.outputs import check_table_output, table_output
 from kexpfam.cli.scoring import blocks, columns_for, positional
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 
 __all__ = ["predict_rows"]
 
@@ -23,6 +24,7 @@ def predict_rows(
     interval: float,
     quantiles: str | None,
     force: bool,
+    dialect: Dialect,
 ) -> None:
     """Write one line for each row of the data."""
     check_table_output(output, force, terminal)
@@ -31,7 +33,8 @@ def predict_rows(
     headings = ["row", "mean", "deviation", "lower", "upper"]
     headings += [f"quantile_{level:g}" for level in levels]
     model = loaded(model_path, terminal, conditional=True)
-    with opened(files, terminal, columns=columns_for(model, files, target=False)) as data:
+    columns = columns_for(model, files, target=False)
+    with opened(files, terminal, columns=columns, dialect=dialect) as data:
         plain = positional(model)
         n_rows = 0
         with table_output(output, headings) as write:

@@ -14,6 +14,7 @@ from kexpfam.cli.models import loaded, ready
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.tables import in_options, kinds_by_name, kinds_from
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 from kexpfam.estimators.mixed_rows import takes_tables
 from kexpfam.report import make_report
 
@@ -32,6 +33,7 @@ class Subject(NamedTuple):
     exclude: str | None
     estimator: str | None
     kinds: list[str]
+    dialect: Dialect = Dialect()
 
     @property
     def model_path(self) -> str | None:
@@ -78,7 +80,9 @@ def report_on(
     if files:
         columns, exclude = split_names(subject.columns), split_names(subject.exclude)
         mixed = takes_tables(model)
-        with opened(files, terminal, columns=columns, exclude=exclude, mixed=mixed) as data:
+        with opened(
+            files, terminal, columns=columns, exclude=exclude, dialect=subject.dialect
+        ) as data:
             rows = _table(model, data, seed, terminal) if mixed else data.for_fit()
             with in_options():
                 report = make_report(model=model, data=rows, **options)

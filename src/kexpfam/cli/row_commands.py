@@ -10,12 +10,25 @@ from typing import Annotated, Literal
 import typer
 
 from kexpfam.cli import when_imported
-from kexpfam.cli.options import DataPaths, Debug, Force, Json, ModelPath, Quiet, Seed, TableOutput
+from kexpfam.cli.first_look import first_look
+from kexpfam.cli.options import (
+    DataPaths,
+    Debug,
+    Force,
+    Json,
+    ModelPath,
+    Quiet,
+    Seed,
+    TableOutput,
+    reads_tables,
+)
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 
 __all__ = ["impute", "judge", "predict", "sample", "score"]
 
 
+@reads_tables
 def score(
     model: ModelPath,
     data: DataPaths,
@@ -46,6 +59,8 @@ def score(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Compute the log density of every row, or of its target given the other columns.
 
@@ -62,13 +77,15 @@ def score(
       cat rows.csv | kexpfam score model.kexpfam - | sort -t, -k2 -g | head
     """
     with Terminal(as_json, quiet, debug) as terminal:
+        first_look(data, dialect)
         from kexpfam.cli.scoring import Wanted, score_rows
 
         when_imported()
         wanted = Wanted(gradient, laplacian, surprise, contributions)
-        score_rows(model, data, output, terminal, wanted, force=force)
+        score_rows(model, data, output, terminal, wanted, force=force, dialect=dialect)
 
 
+@reads_tables
 def predict(
     model: ModelPath,
     data: DataPaths,
@@ -84,6 +101,8 @@ def predict(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Predict the target of every row, with an interval.
 
@@ -99,14 +118,23 @@ def predict(
       kexpfam predict prices.kexpfam houses.csv --quantiles 0.1,0.5,0.9
     """
     with Terminal(as_json, quiet, debug) as terminal:
+        first_look(data, dialect)
         from kexpfam.cli.predicting import predict_rows
 
         when_imported()
         predict_rows(
-            model, data, output, terminal, interval=interval, quantiles=quantiles, force=force
+            model,
+            data,
+            output,
+            terminal,
+            interval=interval,
+            quantiles=quantiles,
+            force=force,
+            dialect=dialect,
         )
 
 
+@reads_tables
 def sample(
     model: ModelPath,
     n_rows: Annotated[
@@ -139,6 +167,8 @@ def sample(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Draw rows from a model, in the units of its data.
 
@@ -155,6 +185,7 @@ def sample(
       kexpfam sample prices.kexpfam --given houses.csv -n 20
     """
     with Terminal(as_json, quiet, debug) as terminal:
+        first_look(given or [], dialect)
         from kexpfam.cli.sampling import sample_rows
 
         when_imported()
@@ -167,9 +198,11 @@ def sample(
             method=method,
             given=given or [],
             force=force,
+            dialect=dialect,
         )
 
 
+@reads_tables
 def impute(
     model: ModelPath,
     data: DataPaths,
@@ -183,6 +216,8 @@ def impute(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Fill in empty cells, drawn given the other values of their row.
 
@@ -197,12 +232,16 @@ def impute(
       kexpfam impute model.kexpfam people.csv -o complete.parquet --draws 20
     """
     with Terminal(as_json, quiet, debug) as terminal:
+        first_look(data, dialect)
         from kexpfam.cli.imputing import impute_rows
 
         when_imported()
-        impute_rows(model, data, output, terminal, draws=draws, seed=seed, force=force)
+        impute_rows(
+            model, data, output, terminal, draws=draws, seed=seed, force=force, dialect=dialect
+        )
 
 
+@reads_tables
 def judge(
     model: ModelPath,
     data: DataPaths,
@@ -221,6 +260,8 @@ def judge(
     as_json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
+    *,
+    dialect: Dialect,
 ) -> None:
     """Test whether rows come from a model (kernel Stein tests).
 
@@ -235,9 +276,10 @@ def judge(
       kexpfam test model.kexpfam today.parquet --fail-below 0.01 || echo "the rows have changed"
     """
     with Terminal(as_json, quiet, debug) as terminal:
+        first_look(data, dialect)
         from kexpfam.cli.testing import judge_rows
 
         when_imported()
-        p_value = judge_rows(model, data, terminal, method=method, seed=seed)
+        p_value = judge_rows(model, data, terminal, method=method, seed=seed, dialect=dialect)
         if fail_below is not None and p_value < fail_below:
             raise typer.Exit(3)

@@ -15,6 +15,7 @@ from kexpfam.cli.outputs import check_holds_words, check_table_output, table_out
 from kexpfam.cli.scoring import blocks, columns_for, positional
 from kexpfam.cli.tables import columns_of
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 
 __all__ = ["sample_rows"]
 
@@ -31,6 +32,7 @@ def sample_rows(
     method: str | None,
     given: list[str],
     force: bool,
+    dialect: Dialect,
 ) -> None:
     """Draw rows, or targets at given rows, and write them."""
     check_table_output(output, force, terminal)
@@ -41,7 +43,7 @@ def sample_rows(
                 f"{model_path} is the density of a target given inputs: name the file of inputs "
                 "with --given, and no --method."
             )
-        _sample_targets(model, given, n_rows or 1, output, terminal, seed)
+        _sample_targets(model, given, n_rows or 1, output, terminal, seed, dialect)
         return
     if given and not hasattr(model, "impute"):
         raise typer.BadParameter(
@@ -55,7 +57,15 @@ def sample_rows(
         )
     if given:
         draw_the_rest(
-            model, given, n_rows or 1, output, terminal, seed=seed, rows_are_named=True, partly=True
+            model,
+            given,
+            n_rows or 1,
+            output,
+            terminal,
+            seed=seed,
+            rows_are_named=True,
+            partly=True,
+            dialect=dialect,
         )
         return
     n_rows = n_rows or _ROWS
@@ -75,12 +85,19 @@ def sample_rows(
 
 
 def _sample_targets(
-    model: Any, files: list[str], n_draws: int, output: str, terminal: Terminal, seed: int
+    model: Any,
+    files: list[str],
+    n_draws: int,
+    output: str,
+    terminal: Terminal,
+    seed: int,
+    dialect: Dialect,
 ) -> None:
     """Targets for every row of inputs, one line each."""
     headings = ["row", target_name(model)]
     generator, n_rows = np.random.RandomState(seed), 0
-    with opened(files, terminal, columns=columns_for(model, files, target=False)) as data:
+    columns = columns_for(model, files, target=False)
+    with opened(files, terminal, columns=columns, dialect=dialect) as data:
         plain = positional(model)
         with table_output(output, headings) as write:
             for rows in blocks(data, terminal):

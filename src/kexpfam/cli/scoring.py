@@ -14,6 +14,7 @@ from kexpfam.cli.models import column_names, is_conditional, loaded, target_name
 from kexpfam.cli.outputs import check_table_output, table_output
 from kexpfam.cli.tables import table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 from kexpfam.estimators.mixed_rows import takes_tables
 
 __all__ = ["Wanted", "blocks", "columns_for", "positional", "score_rows"]
@@ -36,15 +37,14 @@ def score_rows(
     wanted: Wanted,
     *,
     force: bool,
+    dialect: Dialect,
 ) -> None:
     """Write one line for each row of the data."""
     check_table_output(output, force, terminal)
     model = loaded(model_path, terminal)
     _check_wanted(model, model_path, wanted)
     headings = ["row", "log_density", *_headings(model, wanted)]
-    with opened(
-        files, terminal, columns=columns_for(model, files), mixed=takes_tables(model)
-    ) as data:
+    with opened(files, terminal, columns=columns_for(model, files), dialect=dialect) as data:
         n_rows, total, impossible = 0, 0.0, 0
         with table_output(output, headings) as write:
             for parts in _parts(model, data, terminal):

@@ -109,7 +109,7 @@ def table_blocks(
     """Blocks of rows as the model takes them, and as they came with all of their columns."""
     kinds = kinds_by_name(model, data)
     named = hasattr(model, "feature_names_in_")
-    for block in read_blocks(data.files, kinds, others=others, partly=partly):
+    for block in read_blocks(data.files, kinds, others=others, partly=partly, dialect=data.dialect):
         if isinstance(block, np.ndarray):
             yield block, block
         elif named:

@@ -15,6 +15,7 @@ from kexpfam.cli.models import column_names, loaded
 from kexpfam.cli.scoring import blocks, columns_for, positional
 from kexpfam.cli.tables import table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.dialects import Dialect
 from kexpfam.estimators.mixed_rows import takes_tables
 from kexpfam.goodness_of_fit import fssd_test, stein_test
 
@@ -26,13 +27,19 @@ _METHODS: dict[str, Any] = {"kernel": stein_test, "finite_set": fssd_test}
 
 
 def judge_rows(
-    model_path: str, files: list[str], terminal: Terminal, *, method: str, seed: int
+    model_path: str,
+    files: list[str],
+    terminal: Terminal,
+    *,
+    method: str,
+    seed: int,
+    dialect: Dialect,
 ) -> float:
     """Print statistic, p-value and what they mean; the p-value comes back."""
     model = loaded(model_path, terminal, conditional=False)
     _refuse_columns_without_gradient(model, model_path)
     mixed = takes_tables(model)
-    with opened(files, terminal, columns=columns_for(model, files), mixed=mixed) as data:
+    with opened(files, terminal, columns=columns_for(model, files), dialect=dialect) as data:
         if mixed:
             tables = (rows for rows, _ in table_blocks(model, data))
             pieces = [(model.as_numbers(rows), model.gradient(rows)) for rows in tables]

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
-from kexpfam.data.columns import called
+from kexpfam.data.columns import called, of_every_column
 
-__all__ = ["Cells", "library_of", "read_cells"]
+__all__ = ["Cells", "cell_reader", "library_of", "read_cells"]
 
 Family = Literal["number", "boolean", "word", "ordered"]
 _REMEDIES = {
@@ -47,6 +47,11 @@ def library_of(X: Any) -> Literal["numpy", "pandas", "polars"]:
 
 def read_cells(X: Any, names: Sequence[str] | None) -> list[Cells]:
     """The columns of a frame or of a two-dimensional array."""
+    return of_every_column(*cell_reader(X, names), names)
+
+
+def cell_reader(X: Any, names: Sequence[str] | None) -> tuple[Callable[[int], Cells], int]:
+    """A function that reads the column at a place, and how many columns there are."""
     read: Callable[[Any, str], Cells]
     if library_of(X) == "pandas":
         columns, read = [X.iloc[:, place] for place in range(X.shape[1])], _from_pandas
@@ -54,7 +59,7 @@ def read_cells(X: Any, names: Sequence[str] | None) -> list[Cells]:
         columns, read = [X[:, place] for place in range(X.shape[1])], _from_polars
     else:
         columns, read = list(np.asarray(X).T), _from_array
-    return [read(column, called(place, names)) for place, column in enumerate(columns)]
+    return lambda place: read(columns[place], called(place, names)), len(columns)
 
 
 def _from_pandas(column: Any, name: str) -> Cells:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
-__all__ = ["called", "dropping", "in_formula"]
+from kexpfam.choices import nearest
 
-_MOST_SHOWN = 10
+__all__ = ["called", "dropping", "in_formula", "no_such_column", "of_every_column"]
+
+T = TypeVar("T")
+
+_MOST_SHOWN, _MOST_EXPLAINED = 10, 5
 
 
 def called(column: int, names: Sequence[str] | None) -> str:
@@ -36,3 +41,33 @@ def dropping(columns: Iterable[int], names: Sequence[str] | None) -> str:
     text = ",".join(chosen)
     quoted = text if text.replace(",", "").isidentifier() else f"'{text}'"
     return f"--exclude {quoted} on the command line, or {in_python}"
+
+
+def no_such_column(label: str, name: str, there: Sequence[str]) -> ValueError:
+    """What to say of a name that no column has."""
+    more = "…" if len(there) > 10 else ""
+    return ValueError(
+        f"{label} has no column {name!r}. Its columns are {', '.join(there[:10])}{more}."
+        f"{nearest(name, there)}"
+    )
+
+
+def of_every_column(
+    read: Callable[[int], T], n_columns: int, names: Sequence[str] | None
+) -> list[T]:
+    """What is read of every column; those that are refused are all named in one error."""
+    found, refused = [], {}
+    for place in range(n_columns):
+        try:
+            found.append(read(place))
+        except ValueError as error:
+            refused[place] = error
+    if len(refused) == 1:
+        raise next(iter(refused.values()))
+    if refused:
+        sentences = [str(error) for error in list(refused.values())[:_MOST_EXPLAINED]]
+        raise ValueError(
+            f"{len(refused)} of {n_columns} columns cannot be used. {' '.join(sentences)} Leave "
+            f"such columns out: {dropping(refused, names)}."
+        )
+    return found

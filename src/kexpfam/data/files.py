@@ -1,8 +1,7 @@
-"""Rows in files: Parquet, CSV and Arrow by pyarrow, .npy by a memory map.
+"""Rows in files, as a source of chunks.
 
-Files are read batch by batch and cut anew into chunks of one size, so memory is bounded by the
-chunk and what is summed does not depend on the files' own row groups. Every complaint names the
-file, and the row and column in it, where it met something it cannot use.
+Files are read batch by batch (`kexpfam.data.opened_files`) and cut anew into chunks of one size, so
+memory is bounded by the chunk and what is summed does not depend on the files' own row groups.
 """
 
 from __future__ import annotations
@@ -10,27 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.choices import nearest
+from kexpfam.data.columns import no_such_column
+from kexpfam.data.dialects import Dialect
+from kexpfam.data.opened_files import ArrayFile, TextFile, TypedFile, open_file
 from kexpfam.data.rows import CHUNK_ROWS, Chunk, LocalRows, make_chunk
 from kexpfam.progress import Progress
 
-__all__ = ["FORMATS", "FileRows", "rechunked", "refuse_unusable"]
-
-FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".arrow": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
-    ".npy": "npy",
-}
+__all__ = ["FileRows", "rechunked", "refuse_unusable"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +28,7 @@ class FileRows(LocalRows):
     """The rows of one or several files, or of a pyarrow dataset, one after the other.
 
     `columns` are the names to take (all but the weights, if None), `weight_column` that of the
-    rows' weights.
+    rows' weights, and `dialect` says how text is written, where that is not to be recognized.
     """
 
     files: tuple[Any, ...]
@@ -46,11 +36,20 @@ class FileRows(LocalRows):
     weight_column: str | None = None
     progress: Progress = field(default_factory=Progress)
     chunk_rows: int = CHUNK_ROWS
+    dialect: Dialect = field(default_factory=Dialect)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Sentences on what in the files may have been taken for something else."""
+        return tuple(doubt for one in self.files for doubt in self._opened(one).doubts)
+
+    def _opened(self, one: Any) -> ArrayFile | TypedFile | TextFile:
+        return open_file(one, self.dialect)
 
     @cached_property
     def names(self) -> list[str] | None:
         """The columns' names; None where files have none."""
-        first = _opened(self.files[0])
+        first = self._opened(self.files[0])
         if first.names is None:
             if self.columns is not None or self.weight_column is not None:
                 raise ValueError(
@@ -64,12 +63,12 @@ class FileRows(LocalRows):
 
     @cached_property
     def n_rows(self) -> int | None:
-        counts = [_opened(one).n_rows for one in self.files]
+        counts = [self._opened(one).n_rows for one in self.files]
         return None if any(count is None for count in counts) else sum(counts)  # type: ignore[arg-type]
 
     @cached_property
     def n_columns(self) -> int:
-        return len(self.names) if self.names is not None else _opened(self.files[0]).width
+        return len(self.names) if self.names is not None else self._opened(self.files[0]).width
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         pieces = rechunked(self._pieces(), self.chunk_rows)
@@ -79,18 +78,56 @@ class FileRows(LocalRows):
 
     def _pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for one in self.files:
-            opened, first = _opened(one), 0
-            for rows, weights in opened.read(self.names, self.weight_column, self.chunk_rows):
+            opened, first = self._opened(one), 0
+            for rows, weights in self._read(opened):
                 if rows.shape[1] != self.n_columns:
                     raise ValueError(
                         f"{opened.label} has {rows.shape[1]} columns, but {self.n_columns} were "
                         "expected, as in the first file."
                     )
-                refuse_unusable(rows, weights, opened.label, first, self.names)
+                try:
+                    refuse_unusable(rows, weights, opened.label, first, self.names)
+                except ValueError:
+                    if not isinstance(opened, ArrayFile):
+                        opened.complaint(self._wanted(opened))
+                    raise
                 first += len(rows)
                 yield rows, weights
             if first == 0:
                 raise ValueError(f"{opened.label} has no rows. Leave it out, or write it again.")
+
+    def _read(
+        self, opened: ArrayFile | TypedFile | TextFile
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if isinstance(opened, ArrayFile):
+            if self.names is not None:
+                raise ValueError(
+                    f"{opened.label} is a plain array without names, but the first file has "
+                    f"columns {', '.join(self.names[:5])}. Give files of one kind."
+                )
+            yield from ((rows, np.ones(len(rows))) for rows in opened.arrays(self.chunk_rows))
+            return
+        n_columns, wanted = len(self.names or ()), self._wanted(opened)
+        for batch in opened.number_batches(wanted, self.chunk_rows):
+            if batch.num_rows:
+                columns = [
+                    column.to_numpy(zero_copy_only=False).astype(float) for column in batch.columns
+                ]
+                rows = np.stack(columns[:n_columns], axis=1)
+                yield rows, columns[-1] if len(columns) > n_columns else np.ones(len(rows))
+
+    def _wanted(self, opened: TypedFile | TextFile) -> list[str]:
+        """The names of the columns to read, that of the weights last."""
+        if self.names is None:
+            raise ValueError(
+                f"{opened.label} has named columns, but the first file is a plain array. Give "
+                "files of one kind."
+            )
+        wanted = [*self.names, *([self.weight_column] if self.weight_column is not None else [])]
+        for name in wanted:
+            if name not in opened.names:
+                raise no_such_column(opened.label, name, opened.names)
+        return wanted
 
 
 def refuse_unusable(
@@ -138,169 +175,3 @@ def rechunked(
     if count:
         rows, weights = (np.concatenate(parts) for parts in zip(*waiting, strict=True))
         yield rows, weights
-
-
-# -- one file -----------------------------------------------------------------------------------
-
-
-def _opened(source: Any) -> _Array | _Table:
-    if not isinstance(source, (str, Path)):
-        return _Table(source, "the dataset")
-    path = Path(source)
-    kind = FORMATS.get(path.suffix.lower())
-    if not path.exists():
-        where = "" if path.is_absolute() else f" in {Path.cwd()}"
-        raise FileNotFoundError(f"{path} does not exist{where}.{_nearest_file(path)}")
-    if kind is None and path.is_dir():
-        raise ValueError(
-            f"{path} is a folder. Give its files, for instance "
-            f"sorted(pathlib.Path({str(path)!r}).glob('*.parquet'))."
-        )
-    if kind is None:
-        raise ValueError(
-            f"{path} is of no kind that can be read. Expected a name ending in one of "
-            f"{', '.join(FORMATS)}. Convert it first, or give fit a data frame."
-        )
-    if path.is_file() and path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty. Leave it out, or write it again.")
-    return _Array(path) if kind == "npy" else _Table.from_path(path, kind)
-
-
-def _nearest_file(path: Path) -> str:
-    """A question whether another file of the folder was meant."""
-    if any(mark in path.name for mark in "*?["):
-        return f" Patterns are not followed here: give sorted(glob.glob({str(path)!r}))."
-    try:
-        return nearest(path.name, [one.name for one in path.parent.iterdir()])
-    except OSError:
-        return ""
-
-
-class _Array:
-    """A .npy file, mapped into memory."""
-
-    names = None
-
-    def __init__(self, path: Path) -> None:
-        self.label = str(path)
-        try:
-            self._array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except Exception as error:
-            # NumPy parses the header as Python, and what that raises for damaged ones is anything.
-            raise ValueError(f"{path} cannot be read as a .npy array: {error}") from error
-        if self._array.ndim != 2 or self._array.dtype.kind not in "fiu":
-            raise ValueError(
-                f"{path} holds an array of shape {self._array.shape} and type {self._array.dtype}. "
-                "Expected two dimensions and numbers."
-            )
-        self.n_rows, self.width = self._array.shape
-
-    def read(
-        self, names: Sequence[str] | None, weight: str | None, size: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        if names is not None:
-            raise ValueError(
-                f"{self.label} is a plain array without names, but the first file has columns "
-                f"{', '.join(names[:5])}. Give files of one kind."
-            )
-        for start in range(0, self.n_rows, size):
-            rows = np.array(self._array[start : start + size], float)
-            yield rows, np.ones(len(rows))
-            # A fresh map for every piece: pages of the old one would count as memory.
-            self._array = np.load(self.label, mmap_mode="r", allow_pickle=False)
-
-
-class _Table:
-    """A table with named columns, read by pyarrow."""
-
-    def __init__(self, dataset: Any, label: str) -> None:
-        self._dataset, self.label = dataset, label
-        self.names: list[str] = list(dataset.schema.names)
-        self.width = len(self.names)
-
-    @classmethod
-    def from_path(cls, path: Path, kind: str) -> _Table:
-        try:
-            from pyarrow import dataset
-        except ImportError as error:
-            raise ImportError(
-                f"Reading {path} needs pyarrow. Try: pip install 'kexpfam[files]'."
-            ) from error
-        try:
-            opened = dataset.dataset(path, format=kind)
-            if kind == "csv":
-                # Types are guessed from the beginning: whole numbers there may be followed by
-                # others.
-                schema = _numbers_as_floats(opened.schema)
-                opened = dataset.dataset(path, format=kind, schema=schema)
-            return cls(opened, str(path))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
-
-    @property
-    def n_rows(self) -> int | None:
-        """Known without reading the rows, except of text."""
-        kind = getattr(getattr(self._dataset, "format", None), "default_extname", "")
-        if kind == "csv":
-            return None
-        try:
-            return int(self._dataset.count_rows())
-        except OSError as error:
-            raise ValueError(f"{self.label} cannot be read: {error}") from error
-
-    def read(
-        self, names: Sequence[str] | None, weight: str | None, size: int
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        if names is None:
-            raise ValueError(
-                f"{self.label} has named columns, but the first file is a plain array. Give files "
-                "of one kind."
-            )
-        wanted = [*names, *([weight] if weight is not None else [])]
-        missing = [name for name in wanted if name not in self.names]
-        if missing:
-            raise ValueError(
-                f"{self.label} has no column {missing[0]!r}. Its columns are "
-                f"{', '.join(self.names[:10])}{'…' if len(self.names) > 10 else ''}."
-                f"{nearest(missing[0], self.names)}"
-            )
-        self._refuse_text(wanted)
-        try:
-            # Few batches ahead: what is read and not yet used is memory too.
-            for batch in self._dataset.to_batches(
-                columns=wanted, batch_size=size, batch_readahead=2, fragment_readahead=1
-            ):
-                if batch.num_rows:
-                    columns = [
-                        column.to_numpy(zero_copy_only=False).astype(float)
-                        for column in batch.columns
-                    ]
-                    rows = np.stack(columns[: len(names)], axis=1)
-                    yield rows, columns[-1] if weight is not None else np.ones(len(rows))
-        except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{self.label} cannot be read to its end: {error}") from error
-
-    def _refuse_text(self, names: Sequence[str]) -> None:
-        from pyarrow import types
-
-        for name in names:
-            kind = self._dataset.schema.field(name).type
-            if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-                if types.is_null(kind):
-                    raise ValueError(
-                        f"{self.label}: column {name!r} holds no values at all. Drop or fill it; "
-                        "if all columns are empty, write the file again."
-                    )
-                raise ValueError(
-                    f"{self.label}: column {name!r} is of type {kind}, not of numbers. Select the "
-                    "columns that are, or convert it."
-                )
-
-
-def _numbers_as_floats(schema: Any) -> Any:
-    from pyarrow import float64, types
-    from pyarrow import schema as make_schema
-
-    return make_schema(
-        (field.name, float64() if types.is_integer(field.type) else field.type) for field in schema
-    )

@@ -14,18 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kexpfam.choices import nearest
-from kexpfam.data.files import FORMATS, FileRows
+from kexpfam.data.columns import no_such_column
+from kexpfam.data.dialects import Dialect
+from kexpfam.data.file_kinds import kind_of
+from kexpfam.data.files import FileRows
 from kexpfam.data.frame_columns import doubts_about, frame_of_arrow, typed_frame, weights_of
 from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.opened_files import ArrayFile, open_file
 
 __all__ = ["ReadTable", "read_blocks", "read_table"]
 
 # Rows of a table that are in memory at the same time.
 MOST_READ = 200_000
 _BLOCK_ROWS = 8192
-# What stands for a missing value in a CSV, beside nothing at all.
-_MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null"]
 
 
 class ReadTable(NamedTuple):
@@ -53,10 +54,12 @@ def read_table(
     most_rows: int = MOST_READ,
     seed: int = 0,
     kinds: Mapping[str, ColumnKind] | None = None,
+    dialect: Dialect | None = None,
 ) -> ReadTable:
     """All rows of files, or a random sample of `most_rows` of them.
 
-    Columns are of the types that a model has (`kinds`), or of those that all of their cells are.
+    Columns are of the types that a model has (`kinds`), or of those that all of their cells are;
+    `dialect` says how text is written, where that is not to be recognized.
     """
     if _are_arrays(files):
         rows, n_rows = _sampled(_array_blocks(files), most_rows, seed, np.concatenate)
@@ -64,9 +67,10 @@ def read_table(
     _require_pandas()
     import pyarrow
 
-    names = FileRows(tuple(files), None if columns is None else tuple(columns), weights).names
-    wanted = [*(names or ()), *([weights] if weights is not None else [])]
-    blocks = (block for file in files for block in _arrow_blocks(file, wanted))
+    chosen = None if columns is None else tuple(columns)
+    source = FileRows(tuple(files), chosen, weights, dialect=dialect or Dialect())
+    wanted = [*(source.names or ()), *([weights] if weights is not None else [])]
+    blocks = (block for file in files for block in _arrow_blocks(file, wanted, dialect))
 
     def joined(parts: list[Any]) -> Any:
         return pyarrow.concat_tables(parts, promote_options="permissive")
@@ -74,9 +78,9 @@ def read_table(
     table, n_rows = _sampled(blocks, most_rows, seed, joined)
     if n_rows == 0:
         raise ValueError(f"{files[0]} has a line of names but no rows.")
-    doubts: tuple[str, ...] = ()
+    doubts = source.doubts
     if kinds is None:
-        frame, doubts = frame_of_arrow(table), doubts_about(table)
+        frame, doubts = frame_of_arrow(table), (*doubts, *doubts_about(table))
     else:
         frame = typed_frame(table, kinds, wanted, str(files[0]), 0)
     if weights is None:
@@ -90,6 +94,7 @@ def read_blocks(
     *,
     others: bool = False,
     partly: bool = False,
+    dialect: Dialect | None = None,
 ) -> Iterator[Any]:
     """Blocks of rows as data frames (arrays, of files without names), typed as a model has them.
 
@@ -101,13 +106,13 @@ def read_blocks(
         return
     _require_pandas()
     for file in files:
-        there = FileRows((file,)).names or []
+        there = open_file(file, dialect).names or []
         gone = [name for name in kinds if name not in there]
         if gone and (not partly or len(gone) == len(kinds)):
-            raise _no_such_column(file, gone[0], there)
+            raise no_such_column(str(file), gone[0], there)
         wanted = there if others else [name for name in kinds if name in there]
         first = 0
-        for block in _arrow_blocks(file, wanted):
+        for block in _arrow_blocks(file, wanted, dialect):
             yield typed_frame(block, kinds, [*wanted, *gone], str(file), first)
             first += block.num_rows
         if first == 0:
@@ -127,48 +132,31 @@ def _require_pandas() -> None:
 
 
 def _are_arrays(files: Sequence[Path]) -> bool:
-    return all(FORMATS.get(Path(file).suffix.lower()) == "npy" for file in files)
+    return all(kind_of(file) == "npy" for file in files)
 
 
 def _array_blocks(files: Sequence[Path]) -> Iterator[np.ndarray]:
     for file in files:
-        # Opened the usual way first, for its complaints.
-        FileRows((file,)).n_rows  # noqa: B018
-        rows = np.load(file, mmap_mode="r", allow_pickle=False)
-        for start in range(0, len(rows), _BLOCK_ROWS):
-            yield np.array(rows[start : start + _BLOCK_ROWS], float)
+        opened = open_file(file)
+        assert isinstance(opened, ArrayFile)
+        yield from opened.arrays(_BLOCK_ROWS)
 
 
-def _arrow_blocks(file: Path, names: Sequence[str]) -> Iterator[Any]:
+def _arrow_blocks(file: Path, names: Sequence[str], dialect: Dialect | None) -> Iterator[Any]:
     import pyarrow
-    from pyarrow import csv, dataset
 
-    kind: Any = FORMATS[Path(file).suffix.lower()]
-    try:
-        if kind == "csv":
-            convert = csv.ConvertOptions(strings_can_be_null=True, null_values=_MISSING)
-            kind = dataset.CsvFileFormat(convert_options=convert)
-            every = dataset.dataset(file, format=kind).schema.names
-            schema = pyarrow.schema([(name, pyarrow.string()) for name in every])
-            opened = dataset.dataset(file, format=kind, schema=schema)
-        else:
-            opened = dataset.dataset(file, format=kind)
-        missing = [name for name in names if name not in opened.schema.names]
-        if missing:
-            raise _no_such_column(file, missing[0], opened.schema.names)
-        for batch in opened.to_batches(columns=list(names), batch_size=_BLOCK_ROWS):
-            if batch.num_rows:
-                yield pyarrow.Table.from_batches([batch])
-    except (OSError, pyarrow.ArrowInvalid) as error:
-        raise ValueError(f"{file} cannot be read: {error}") from error
-
-
-def _no_such_column(file: Path, name: str, there: Sequence[str]) -> ValueError:
-    more = "…" if len(there) > 10 else ""
-    return ValueError(
-        f"{file} has no column {name!r}. Its columns are {', '.join(there[:10])}{more}."
-        f"{nearest(name, there)}"
-    )
+    opened = open_file(file, dialect)
+    if isinstance(opened, ArrayFile):
+        raise ValueError(
+            f"{file} is a plain array without names, but others have named columns. Give files of "
+            "one kind."
+        )
+    for name in names:
+        if name not in opened.names:
+            raise no_such_column(str(file), name, opened.names)
+    for batch in opened.batches(names, _BLOCK_ROWS):
+        if batch.num_rows:
+            yield pyarrow.Table.from_batches([batch])
 
 
 def _sampled(

@@ -28,6 +28,7 @@ from jaxtyping import Float
 
 from kexpfam.choices import as_number, checked_name, shown
 from kexpfam.data.cells import Cells
+from kexpfam.data.words import is_free_text
 
 __all__ = ["ColumnKind", "kind_from", "read_kind"]
 
@@ -45,8 +46,6 @@ _MOST_GRADES, _GRADE_TIMES = 10, 10
 _NEAR = 0.02
 # Categories with fewer values, or beyond so many, are pooled.
 _FEWEST_OF_LEVEL, _MOST_LEVELS = 5, 48
-# Words are free text if there are more distinct ones than this, and than this share of the values.
-_FREE_TEXT, _FREE_TEXT_SHARE = 20, 0.5
 
 
 class ColumnKind(NamedTuple):
@@ -171,7 +170,7 @@ def read_kind(cells: Cells, weights: Float[np.ndarray, " n"], name: str) -> Colu
     counts = _counted(cells.values[there], weights[there])
     if cells.family == "boolean":
         return ColumnKind("boolean", levels=(False, True), **common)
-    if len(counts) > max(_FREE_TEXT, _FREE_TEXT_SHARE * int(there.sum())):
+    if is_free_text(len(counts), int(there.sum())):
         raise ValueError(
             f"{_capitalized(name)} looks like free text or an identifier: {len(counts)} different "
             f"values in {int(there.sum())} rows, such as {shown(str(next(iter(counts)))[:40])}. "

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.choices import nearest, shown
-from kexpfam.data.cells import library_of, read_cells
-from kexpfam.data.columns import called
+from kexpfam.data.cells import Cells, cell_reader, library_of, read_cells
+from kexpfam.data.columns import called, of_every_column
 from kexpfam.data.kinds import ColumnKind, kind_from, read_kind
 
 __all__ = ["ColumnSummary", "MixedTable", "read_mixed", "summarized"]
@@ -104,20 +104,21 @@ def read_mixed(
     given: Any,
 ) -> tuple[MixedTable, Float[np.ndarray, "n d"]]:
     """Kinds of all columns, read or given, and the table as numbers."""
-    cells = read_cells(X, names)
-    wanted = _wanted(given, names, len(cells))
+    read, n_columns = cell_reader(X, names)
+    wanted = _wanted(given, names, n_columns)
     # A weight is a repetition; where some are below one, they are measured by the smallest.
     counts = weights / min(1.0, float(weights[weights > 0].min()))
-    kinds = []
-    for place, column in enumerate(cells):
-        name = called(place, names)
+
+    def read_column(place: int) -> tuple[Cells, ColumnKind]:
+        column, name = read(place), called(place, names)
         if place in wanted:
-            kinds.append(kind_from(wanted[place], column, counts, name))
-        else:
-            kinds.append(read_kind(column, counts, name))
+            return column, kind_from(wanted[place], column, counts, name)
+        return column, read_kind(column, counts, name)
+
+    cells, kinds = zip(*of_every_column(read_column, n_columns, names), strict=True)
     dtype = "number" if all(column.family == "number" for column in cells) else "object"
     table = MixedTable(
-        tuple(kinds), None if names is None else tuple(map(str, names)), library_of(X), dtype
+        kinds, None if names is None else tuple(map(str, names)), library_of(X), dtype
     )
     columns = [kind.codes(column) for kind, column in zip(kinds, cells, strict=True)]
     return table, np.column_stack(columns)

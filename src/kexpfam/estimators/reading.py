@@ -4,6 +4,7 @@
 |---------------------------------------------|----------------------------------------------|
 | array, data frame                           | in memory, checked by scikit-learn           |
 | path, list of paths, pyarrow dataset, table | batch by batch; weights by a column's name   |
+| rows of files (`FileRows`)                  | the same, with columns and dialect chosen    |
 | iterator of blocks, or (block, weights)     | once, into a temporary file                  |
 | Dask array, data frame                      | by the workers                               |
 
@@ -14,6 +15,7 @@ source's last column is the target.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +134,8 @@ def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
     """A source for what is not an array in memory; None for what is."""
     if is_dask(X):
         return dask_rows(X, sample_weight)
+    if isinstance(X, FileRows):
+        return replace(X, weight_column=_weight_column(sample_weight), progress=progress)
     if isinstance(X, (str, Path)):
         X = [X]
     if isinstance(X, (list, tuple)) and X and all(isinstance(one, (str, Path)) for one in X):
@@ -151,9 +155,16 @@ def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
 
 
 def _files(files: tuple[Any, ...], sample_weight: Any, progress: Progress) -> FileRows:
+    source = FileRows(files, None, _weight_column(sample_weight), progress)
+    for doubt in source.doubts:
+        warnings.warn(doubt, stacklevel=5)
+    return source
+
+
+def _weight_column(sample_weight: Any) -> str | None:
     if sample_weight is not None and not isinstance(sample_weight, str):
         raise ValueError(
             "With files, sample_weight must be the name of the column that holds the weights; got "
             f"{type(sample_weight).__name__}."
         )
-    return FileRows(files, None, sample_weight, progress)
+    return sample_weight
