@@ -79,12 +79,12 @@ class KernelAnomalyDetector(BaseEstimator):
     >>> import numpy as np
     >>> from kexpfam import KernelAnomalyDetector
     >>> generator = np.random.default_rng(0)
-    >>> length = generator.normal(10, 2, 300)
-    >>> X = np.column_stack([length, 3 * length + generator.normal(0, 1, 300)])
+    >>> size = generator.normal(10, 2, 300)
+    >>> X = np.column_stack([size, 3 * size, -size]) + generator.normal(0, 1, (300, 3))
     >>> detector = KernelAnomalyDetector(false_alarms=0.01, random_state=0).fit(X)
-    >>> detector.predict([[12.0, 36.0], [12.0, 24.0]])
+    >>> detector.predict([[12.0, 36.0, -12.0], [12.0, 24.0, -12.0]])
     array([0, 1])
-    >>> print(detector.explain([[12.0, 24.0]]).in_words()[0])  # doctest: +ELLIPSIS
+    >>> print(detector.explain([[12.0, 24.0, -12.0]]).in_words()[0])  # doctest: +ELLIPSIS
     column 1 is 24, expected 3... to 3... given the other values
     """
 

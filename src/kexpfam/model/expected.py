@@ -29,7 +29,7 @@ from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.ordered import patterns_of
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.pooled import category_logs
+from kexpfam.model.pooled import category_logs, mixture_rows
 from kexpfam.model.surprise import grids_of_mixture
 
 __all__ = ["Expected", "expected_values"]
@@ -84,9 +84,7 @@ def _of_numbers(
     """Surprise and expected interval of all numbers, zero and NaN where they are missing."""
     assert density.mixture is not None
     assert density.marginals is not None
-    inputs = density.inputs(density.layout.split(codes))
-    scores = density.scores(inputs.indicators)
-    rows = np.concatenate([scores, inputs.mapped], axis=1)
+    rows, first = mixture_rows(density, density.layout.split(codes))
     surprise = np.zeros(rows.shape)
     low, high = np.full(rows.shape, np.nan), np.full(rows.shape, np.nan)
     for there, members in patterns_of(~np.isnan(rows)):
@@ -104,8 +102,7 @@ def _of_numbers(
             where = np.ix_(some, places)
             surprise[where] = grids.surprise()
             low[where], high[where] = grids.interval(coverage)
-    first = scores.shape[1]
-    gone = np.isnan(inputs.mapped)
+    gone = np.isnan(rows[:, first:])
     ends = [
         np.where(gone, np.nan, density.marginals.backward(np.where(gone, 0.0, end[:, first:])))
         for end in (low, high)

@@ -37,7 +37,7 @@ from kexpfam.data.layout import Parts
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.chain import ChainDensity
 
-__all__ = ["KernelPoints", "PooledDensity", "noisy"]
+__all__ = ["KernelPoints", "PooledDensity", "category_logs", "mixture_rows", "noisy"]
 
 # Distances that are in memory at the same time.
 _BLOCK_NUMBERS = 2_000_000
@@ -122,11 +122,8 @@ class PooledDensity(NamedTuple):
         found += n_unknown[:, None] * np.log(self.n_rows + 1)
         each = [np.stack([_numbers(one, parts) for one in folds], axis=1) for folds in self.experts]
         if self.kernels is not None:
-            density = self.experts[0][0]
-            inputs = density.inputs(parts)
-            scores = density.scores(inputs.indicators)
-            rows = np.concatenate([scores, inputs.mapped], axis=1)
-            each.append(self.kernels.log_density(rows, scores.shape[1], self.n_folds))
+            rows, n_scores = mixture_rows(self.experts[0][0], parts)
+            each.append(self.kernels.log_density(rows, n_scores, self.n_folds))
         found -= np.mean(each, axis=0)
         for fold, density in enumerate(self.experts[0]):
             found[:, fold] -= category_logs(density, parts).sum(axis=1)
@@ -143,11 +140,21 @@ def _numbers(density: ChainDensity, parts: Parts) -> Float[np.ndarray, " n"]:
     """log density of the numbers given the categories, in the density's own coordinates."""
     if density.mixture is None:
         return np.zeros(len(parts.numbers))
+    rows, n_scores = mixture_rows(density, parts)
+    logs = density.mixture.log_marginal(rows)
+    if n_scores:
+        rows[:, n_scores:] = np.nan
+        logs = logs - density.mixture.log_marginal(rows)
+    return logs
+
+
+def mixture_rows(density: ChainDensity, parts: Parts) -> tuple[Float[np.ndarray, "n w"], int]:
+    """Scores of the categories and numbers, as a chain's mixture takes them; how many scores.
+
+    A category that is not there, where it always was in training, leaves the scores unknown.
+    """
     inputs = density.inputs(parts)
     scores = density.scores(inputs.indicators)
-    rows = np.concatenate([scores, inputs.mapped], axis=1)
-    logs = density.mixture.log_marginal(rows)
-    if scores.shape[1]:
-        alone = np.concatenate([scores, np.full(inputs.mapped.shape, np.nan)], axis=1)
-        logs = logs - density.mixture.log_marginal(alone)
-    return logs
+    flagged = np.isin(density.layout.categories, density.layout.flagged)
+    scores[np.isnan(parts.codes[:, ~flagged]).any(axis=1)] = np.nan
+    return np.concatenate([scores, inputs.mapped], axis=1), scores.shape[1]

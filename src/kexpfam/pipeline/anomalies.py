@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from kexpfam.data.coordinates import whitening
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.layout import Layout, layout_of
 from kexpfam.data.marginals import MarginalKind
@@ -27,7 +28,7 @@ from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import CategoryTerm
 from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
-from kexpfam.pipeline.chain import N_FOLDS, distinct_rows
+from kexpfam.pipeline.chain import N_FOLDS, distinct_rows, require_distinct_rows
 from kexpfam.progress import Progress
 from kexpfam.threads import in_turn
 from kexpfam.tuning.categories import choose_category, fit_category
@@ -42,7 +43,6 @@ NOISE = 0.1
 # Kernels stand around so many rows at most, and their width is chosen by so many.
 _MOST_POINTS, _JUDGES = 4000, 1000
 _BANDWIDTHS = np.geomspace(NOISE, 2.0, 12)
-_FEWEST_ROWS = 10
 
 
 class AnomalyFit(NamedTuple):
@@ -102,11 +102,7 @@ def fit_anomalies(
     tails = robust_tails(codes, is_number)
     numbers = np.where(is_number, tails.forward(codes), codes)
     rows, folds = distinct_rows(layout, numbers, np.ones(len(codes)), seed)
-    if len(rows.weights) < _FEWEST_ROWS:
-        raise ValueError(
-            f"KernelAnomalyDetector needs at least {_FEWEST_ROWS} distinct rows; got "
-            f"{len(rows.weights)} distinct rows of n_samples={len(codes)}. Give more rows."
-        )
+    require_distinct_rows(rows, "KernelAnomalyDetector")
     everything = np.ones(len(rows.weights), bool)
     categories = [
         choose_category(rows, place, everything, rows.folds == 0)
@@ -136,7 +132,14 @@ def _expert(
     rows: TableRows, base: BaseChoice, fold: int, terms: tuple[CategoryTerm, ...]
 ) -> ChainDensity:
     """The base density of a chain for the rows outside of a fold, with noise."""
-    mixture = None if base.average is None else base.fitted_to(rows, rows.folds != fold)
+    mixture = None
+    if base.average is not None:
+        members = rows.folds != fold
+        # Mixtures are shrunk towards a normal distribution in whitened coordinates: where rows are
+        # few for their columns, a row must have no part in these either.
+        nobody = np.zeros(int(members.sum()), bool)
+        shift, root = whitening(base.filled[members], rows.weights[members], nobody)
+        mixture = base._replace(shift=shift, root=root).fitted_to(rows, members)
     alone = base.density(rows.layout, mixture)
     density = ChainDensity(
         alone.layout, alone.scores, alone.marginals, mixture, terms, alone.number_terms

@@ -47,6 +47,7 @@ __all__ = [
     "ChainSettings",
     "distinct_rows",
     "fit_chain",
+    "require_distinct_rows",
 ]
 
 # Distinct rows that are fitted to.
@@ -99,12 +100,7 @@ def fit_chain(
     layout = layout_of(table.kinds)
     rows, _ = distinct_rows(layout, codes, weights, seed)
     _warn_of_planes(table, rows, int((weights > 0).sum()))
-    fewest = min(_FEWEST_ROWS + len(layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
-    if len(rows.weights) < fewest:
-        raise ValueError(
-            f"KernelChain needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
-            "more rows."
-        )
+    require_distinct_rows(rows, "KernelChain")
     judged = len(rows.weights) >= _FEWEST_TO_JUDGE
     everything = np.ones(len(rows.weights), bool)
     others = rows.folds > 0 if judged else everything
@@ -155,6 +151,16 @@ def distinct_rows(
     of_all = np.empty(len(order), np.int64)
     of_all[order] = numbered.numbers(keys)[np.cumsum(first) - 1]
     return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds), of_all
+
+
+def require_distinct_rows(rows: TableRows, name: str) -> None:
+    """Refuse a table with too few rows for a density."""
+    fewest = min(_FEWEST_ROWS + len(rows.layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
+    if len(rows.weights) < fewest:
+        raise ValueError(
+            f"{name} needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
+            "more rows."
+        )
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
