@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
+import kexpfam
 from kexpfam import CalibrationWarning, KernelAnomalyDetector
 from kexpfam.cli import main
 
@@ -160,6 +161,16 @@ def test_frames_and_arrays_of_numbers_are_the_same():
         np.testing.assert_array_equal(
             KernelAnomalyDetector(**options).fit(frame).decision_scores_, plain
         )
+
+
+def test_a_detector_is_saved_and_loaded(detector, tmp_path):
+    path, fresh = tmp_path / "birds.kexpfam", birds(30, seed=2)
+    detector.save(path)
+    again = kexpfam.load(path)
+    np.testing.assert_array_equal(again.decision_function(fresh), detector.decision_function(fresh))
+    np.testing.assert_array_equal(again.p_values_, detector.p_values_)
+    assert again.threshold_ == detector.threshold_
+    assert again.explain(fresh[:3]).in_words() == detector.explain(fresh[:3]).in_words()
 
 
 def test_what_cannot_be_is_said(detector, table):

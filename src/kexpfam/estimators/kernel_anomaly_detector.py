@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,14 +14,15 @@ from kexpfam.choices import entropy
 from kexpfam.choices import share as checked_share
 from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.mixed_rows import checked_table
-from kexpfam.exceptions import CalibrationWarning
-from kexpfam.pipeline.anomalies import fit_anomalies, read_for_anomalies
+from kexpfam.estimators.saving import Saved
+from kexpfam.exceptions import CalibrationWarning, ModelFileError
+from kexpfam.pipeline.anomalies import AnomalyFit, fit_anomalies, read_for_anomalies
 from kexpfam.progress import Progress
 
 __all__ = ["KernelAnomalyDetector"]
 
 
-class KernelAnomalyDetector(BaseEstimator):
+class KernelAnomalyDetector(Saved, BaseEstimator):
     """Finds unusual rows in a table of numbers and categories, at a stated false-alarm rate.
 
     A row is unusual where the density of the table is low. The density is a pool of the Gaussian
@@ -72,7 +73,8 @@ class KernelAnomalyDetector(BaseEstimator):
 
     Missing values are integrated out: they make a row neither more nor less unusual. A category
     that was never seen counts as one that occurs once in all rows. At most 50 000 distinct rows are
-    fitted to.
+    fitted to. A file written by `save` holds training rows, in robust units: kernels stand around
+    up to 4000 of them.
 
     Examples
     --------
@@ -87,6 +89,8 @@ class KernelAnomalyDetector(BaseEstimator):
     >>> print(detector.explain([[12.0, 24.0, -12.0]]).in_words()[0])  # doctest: +ELLIPSIS
     column 1 is 24, expected 3... to 3... given the other values
     """
+
+    _state_kind: ClassVar[type] = AnomalyFit
 
     def __init__(
         self,
@@ -119,25 +123,32 @@ class KernelAnomalyDetector(BaseEstimator):
         names = list(getattr(self, "feature_names_in_", [])) or None
         table, codes = read_for_anomalies(X, names, self.columns)
         seed = entropy(self.random_state)[0]
-        self.fitted_, self.decision_scores_, self.folds_ = fit_anomalies(
-            table, codes, seed, Progress(self.verbose)
-        )
-        self._sorted = np.sort(self.decision_scores_)
-        n_rows = len(codes)
-        # A new row is an anomaly if at most this many training rows are as abnormal.
-        allowed = int(np.floor(rate * (n_rows + 1) + 1e-9)) - 1
-        if allowed < 0:
+        self._restore(fit_anomalies(table, codes, seed, Progress(self.verbose)))
+        if self.threshold_ == np.inf:
+            n_rows = len(codes)
             warnings.warn(
                 f"With {n_rows} training rows no p-value is below 1/{n_rows + 1}: no row can be an "
                 f"anomaly at false_alarms={rate:g}. Give more rows, or a higher rate.",
                 CalibrationWarning,
                 stacklevel=2,
             )
-        self.threshold_ = float(self._sorted[n_rows - 1 - allowed]) if allowed >= 0 else np.inf
-        above = np.searchsorted(self._sorted, self.decision_scores_, side="left")
-        self.p_values_ = (n_rows - above) / n_rows
-        self.labels_ = (self.p_values_ <= rate).astype(int)
         return self
+
+    def _state(self, sums: bool) -> AnomalyFit:
+        return self.fitted_
+
+    def _restore(self, state: AnomalyFit) -> None:
+        rate, n_rows = float(self.false_alarms), len(state.scores)
+        if not fits_together(state, self.n_features_in_):
+            raise ModelFileError("the columns, densities and scores do not match")
+        self.fitted_, self.decision_scores_, self.folds_ = state, state.scores, state.folds
+        self._sorted = np.sort(state.scores)
+        # A new row is an anomaly if at most this many training rows are as abnormal.
+        allowed = int(np.floor(rate * (n_rows + 1) + 1e-9)) - 1
+        self.threshold_ = float(self._sorted[n_rows - 1 - allowed]) if allowed >= 0 else np.inf
+        below = np.searchsorted(self._sorted, state.scores, side="left")
+        self.p_values_ = (n_rows - below) / n_rows
+        self.labels_ = (self.p_values_ <= rate).astype(int)
 
     @property
     def contamination(self) -> float:
@@ -284,3 +295,18 @@ class KernelAnomalyDetector(BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def fits_together(state: AnomalyFit, n_columns: int) -> bool:
+    """Whether the parts of a fit from a file belong to each other."""
+    density, n_folds = state.density, len(state.density.experts[0])
+    fits = len(state.table.kinds) == n_columns == len(state.tails.center) == len(state.tails.scale)
+    fits &= all(len(folds) == n_folds for folds in density.experts) and n_folds > 0
+    fits &= len(state.scores) == len(state.folds) > 0
+    fits &= bool(((state.folds >= 0) & (state.folds < n_folds)).all())
+    for folds in density.experts:
+        for expert in folds:
+            fits &= len(expert.layout.kinds) == n_columns
+            if expert.mixture is not None and density.kernels is not None:
+                fits &= expert.mixture.means.shape[1] == density.kernels.points.shape[1]
+    return fits

@@ -27,6 +27,7 @@ missing is integrated out. A level that was never seen counts as one in n + 1 ro
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,14 +52,7 @@ def noisy(density: ChainDensity, noise: float) -> ChainDensity:
     n_scores = mixture.means.shape[1] - len(density.layout.numerics)
     added = np.append(np.zeros(n_scores), np.full(len(density.layout.numerics), noise**2))
     smooth = mixture._replace(covariances=mixture.covariances + np.diag(added))
-    return ChainDensity(
-        density.layout,
-        density.scores,
-        density.marginals,
-        smooth,
-        density.category_terms,
-        density.number_terms,
-    )
+    return replace(density, mixture=smooth)
 
 
 class KernelPoints(NamedTuple):

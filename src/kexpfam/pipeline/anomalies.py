@@ -13,6 +13,7 @@ a few numbers for the whole table, and choosing them for every fold would take f
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,11 +47,17 @@ _BANDWIDTHS = np.geomspace(NOISE, 2.0, 12)
 
 
 class AnomalyFit(NamedTuple):
-    """Densities without each fold, and what rows become before they are looked at."""
+    """Densities without each fold, and what rows become before they are looked at.
+
+    `scores` are the training rows' abnormalities by the densities that did not see them, and
+    `folds` the folds that these left out.
+    """
 
     density: PooledDensity
     table: MixedTable
     tails: Tails
+    scores: Float[np.ndarray, " n"]
+    folds: Int[np.ndarray, " n"]
 
     def numbers(self, codes: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Rows as the densities take them: numbers in robust units, levels as they are."""
@@ -93,10 +100,8 @@ def fit_anomalies(
     codes: Float[np.ndarray, "n d"],
     seed: int,
     progress: Progress,
-) -> tuple[AnomalyFit, Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-    """Fit without each fold: also every row's abnormality by those that did not see it, and its
-    fold.
-    """
+) -> AnomalyFit:
+    """Fit without each fold, and judge every row by the densities that did not see it."""
     layout = _layout(table)
     is_number = np.isin(np.arange(codes.shape[1]), layout.numerics)
     tails = robust_tails(codes, is_number)
@@ -123,9 +128,9 @@ def fit_anomalies(
         )
         for base in bases
     )
-    fit = AnomalyFit(PooledDensity(experts, _kernels(rows, bases[0]), len(codes)), table, tails)
-    found = fit.density.abnormality(numbers)
-    return fit, found[np.arange(len(found)), folds], folds
+    density = PooledDensity(experts, _kernels(rows, bases[0]), len(codes))
+    found = density.abnormality(numbers)[np.arange(len(codes)), folds]
+    return AnomalyFit(density, table, tails, found, folds)
 
 
 def _expert(
@@ -140,11 +145,7 @@ def _expert(
         nobody = np.zeros(int(members.sum()), bool)
         shift, root = whitening(base.filled[members], rows.weights[members], nobody)
         mixture = base._replace(shift=shift, root=root).fitted_to(rows, members)
-    alone = base.density(rows.layout, mixture)
-    density = ChainDensity(
-        alone.layout, alone.scores, alone.marginals, mixture, terms, alone.number_terms
-    )
-    return noisy(density, NOISE)
+    return noisy(replace(base.density(rows.layout, mixture), category_terms=terms), NOISE)
 
 
 def _kernels(rows: TableRows, base: BaseChoice) -> KernelPoints | None:
