@@ -19,7 +19,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
-from kexpfam import KernelDiffusion
+from kexpfam import KernelAnomalyDetector
 
 table = load_breast_cancer(as_frame=True)
 measurements = table.data.iloc[:, :10]
@@ -46,7 +46,7 @@ def split(seed):
 
 def detectors(seed):
     return {
-        "KernelDiffusion": KernelDiffusion(random_state=seed),
+        "KernelAnomalyDetector": KernelAnomalyDetector(random_state=seed),
         "IsolationForest": IsolationForest(random_state=seed),
     }
 
@@ -62,7 +62,7 @@ for seed in range(5):
             curves[name] = precision_recall_curve(is_malignant, strangeness), strangeness
 
 for name, found in precisions.items():
-    print(f"{name:16s} average precision {np.mean(found):.3f} ± {np.std(found):.3f}")
+    print(f"{name:21s} average precision {np.mean(found):.3f} ± {np.std(found):.3f}")
 
 # %%
 # The two differ by less than they vary from split to split, and on the first split, which is drawn
@@ -70,14 +70,14 @@ for name, found in precisions.items():
 #
 # The picture
 # -----------
-# On the right, the log density that `KernelDiffusion` gives the rows of the first split.
+# On the right, the log density that `KernelAnomalyDetector` gives the rows of the first split.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for name, ((precision, recall, _), _) in curves.items():
     left.plot(recall, precision, label=f"{name}, {precisions[name][0]:.2f}", drawstyle="steps-post")
 left.set(xlabel="recall", ylabel="precision", ylim=(0, 1.02), title="Malignant rows found")
 left.legend(loc="lower left")
-logs = -curves["KernelDiffusion"][1]
+logs = -curves["KernelAnomalyDetector"][1]
 is_malignant = split(0)[2]
 bins = np.linspace(np.quantile(logs, 0.02), logs.max(), 30)
 for label, chosen in {"benign": ~is_malignant, "malignant": is_malignant}.items():

@@ -13,6 +13,7 @@ _HOMES = {
     "base": ("BoxBase", "GaussianBase", "MixtureBase", "UniformBase"),
     "estimators": (
         "ConditionalKernelExponentialFamily",
+        "KernelAnomalyDetector",
         "KernelChain",
         "KernelDiffusion",
         "KernelExponentialFamily",
@@ -20,6 +21,7 @@ _HOMES = {
         "load",
     ),
     "exceptions": (
+        "CalibrationWarning",
         "DegenerateTableError",
         "DegenerateTableWarning",
         "FlowWarning",
@@ -99,6 +101,9 @@ if TYPE_CHECKING:
         ConditionalKernelExponentialFamily as ConditionalKernelExponentialFamily,
     )
     from kexpfam.estimators import (
+        KernelAnomalyDetector as KernelAnomalyDetector,
+    )
+    from kexpfam.estimators import (
         KernelChain as KernelChain,
     )
     from kexpfam.estimators import (
@@ -112,6 +117,9 @@ if TYPE_CHECKING:
     )
     from kexpfam.estimators import (
         load as load,
+    )
+    from kexpfam.exceptions import (
+        CalibrationWarning as CalibrationWarning,
     )
     from kexpfam.exceptions import (
         DegenerateTableError as DegenerateTableError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CalibrationWarning",
     "DegenerateTableError",
     "DegenerateTableWarning",
     "FlowWarning",
@@ -44,3 +45,7 @@ class SamplingWarning(UserWarning):
 
 class TuningWarning(UserWarning):
     """Tuning ended somewhere other than where it was meant to."""
+
+
+class CalibrationWarning(UserWarning):
+    """A rate or level that so few rows cannot keep."""

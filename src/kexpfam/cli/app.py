@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from kexpfam.cli.anomaly_command import anomalies
 from kexpfam.cli.example_commands import demo, reproduce
 from kexpfam.cli.fit_command import fit
 from kexpfam.cli.page_commands import info, report
@@ -56,6 +57,7 @@ app.command()(score)
 app.command()(predict)
 app.command()(sample)
 app.command()(impute)
+app.command()(anomalies)
 app.command("test")(judge)
 app.command()(info)
 app.command()(report)

@@ -41,7 +41,12 @@ def loaded(path: str, terminal: Terminal, *, conditional: bool | None = None) ->
         )
     with terminal.working("loading"):
         ready()
-        model = kexpfam.load(path)
+        model: Any = kexpfam.load(path)
+    if isinstance(model, kexpfam.KernelAnomalyDetector):
+        raise ValueError(
+            f"{path} holds a detector of anomalies, which this command cannot use. Take "
+            "kexpfam.load in Python, or kexpfam anomalies DATA --train GOOD."
+        )
     if conditional is False and is_conditional(model):
         raise ValueError(
             f"{path} holds the density of a target given inputs, and this command takes densities "

@@ -4,6 +4,8 @@ from kexpfam.estimators.conditional_kernel_exponential_family import (
     ConditionalKernelExponentialFamily,
 )
 from kexpfam.estimators.conditionals import TableConditional
+from kexpfam.estimators.explanations import Explanation
+from kexpfam.estimators.kernel_anomaly_detector import KernelAnomalyDetector
 from kexpfam.estimators.kernel_chain import KernelChain
 from kexpfam.estimators.kernel_diffusion import KernelDiffusion
 from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
@@ -11,6 +13,8 @@ from kexpfam.estimators.loading import load
 
 __all__ = [
     "ConditionalKernelExponentialFamily",
+    "Explanation",
+    "KernelAnomalyDetector",
     "KernelChain",
     "KernelDiffusion",
     "KernelExponentialFamily",

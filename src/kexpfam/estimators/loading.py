@@ -8,6 +8,7 @@ from typing import TypeAlias
 from kexpfam.estimators.conditional_kernel_exponential_family import (
     ConditionalKernelExponentialFamily,
 )
+from kexpfam.estimators.kernel_anomaly_detector import KernelAnomalyDetector
 from kexpfam.estimators.kernel_chain import KernelChain
 from kexpfam.estimators.kernel_diffusion import KernelDiffusion
 from kexpfam.estimators.kernel_exponential_family import KernelExponentialFamily
@@ -17,7 +18,11 @@ __all__ = ["load"]
 
 
 Loaded: TypeAlias = (
-    KernelExponentialFamily | KernelDiffusion | KernelChain | ConditionalKernelExponentialFamily
+    KernelExponentialFamily
+    | KernelDiffusion
+    | KernelChain
+    | ConditionalKernelExponentialFamily
+    | KernelAnomalyDetector
 )
 
 
@@ -33,7 +38,8 @@ def load(path: str | os.PathLike[str]) -> Loaded:
 
     Returns
     -------
-    KernelExponentialFamily, KernelDiffusion, KernelChain or ConditionalKernelExponentialFamily
+    KernelExponentialFamily, KernelDiffusion, KernelChain, ConditionalKernelExponentialFamily or \
+KernelAnomalyDetector
         Fitted.
 
     Raises
@@ -59,6 +65,7 @@ def load(path: str | os.PathLike[str]) -> Loaded:
         kind.__name__: kind
         for kind in (
             ConditionalKernelExponentialFamily,
+            KernelAnomalyDetector,
             KernelChain,
             KernelDiffusion,
             KernelExponentialFamily,

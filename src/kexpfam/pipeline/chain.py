@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.line import OnLine
@@ -40,11 +40,19 @@ from kexpfam.tuning.table_base import (
     table_rows,
 )
 
-__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_chain"]
+__all__ = [
+    "MOST_ROWS",
+    "N_FOLDS",
+    "ChainFit",
+    "ChainSettings",
+    "distinct_rows",
+    "fit_chain",
+    "require_distinct_rows",
+]
 
 # Distinct rows that are fitted to.
 MOST_ROWS = 50_000
-_N_FOLDS = 5
+N_FOLDS = 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
@@ -90,14 +98,9 @@ def fit_chain(
 ) -> ChainFit:
     """Fit the density of a table to its rows."""
     layout = layout_of(table.kinds)
-    rows = _distinct(layout, codes, weights, seed)
+    rows, _ = distinct_rows(layout, codes, weights, seed)
     _warn_of_planes(table, rows, int((weights > 0).sum()))
-    fewest = min(_FEWEST_ROWS + len(layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
-    if len(rows.weights) < fewest:
-        raise ValueError(
-            f"KernelChain needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
-            "more rows."
-        )
+    require_distinct_rows(rows, "KernelChain")
     judged = len(rows.weights) >= _FEWEST_TO_JUDGE
     everything = np.ones(len(rows.weights), bool)
     others = rows.folds > 0 if judged else everything
@@ -123,10 +126,12 @@ def fit_chain(
     return ChainFit(density, table, base.search, base.kind, health)
 
 
-def _distinct(
+def distinct_rows(
     layout: Layout, codes: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], seed: int
-) -> TableRows:
-    """Copies of a row are one, with the sum of their weights."""
+) -> tuple[TableRows, Int[np.ndarray, " k"]]:
+    """Copies of a row are one, with the sum of their weights; and the folds of all rows that have
+    a weight.
+    """
     kept = weights > 0
     codes, weights = codes[kept], weights[kept]
     whole = np.where(np.isnan(codes), _HOLE, codes)
@@ -141,8 +146,21 @@ def _distinct(
     scale = whole.std(axis=0)
     keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
     sketch = sketch_rows(codes, totals, keys, MOST_ROWS)
-    folds = number_folds(sketch.keys, _N_FOLDS).numbers(sketch.keys)
-    return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds)
+    numbered = number_folds(sketch.keys, N_FOLDS)
+    folds = numbered.numbers(sketch.keys)
+    of_all = np.empty(len(order), np.int64)
+    of_all[order] = numbered.numbers(keys)[np.cumsum(first) - 1]
+    return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds), of_all
+
+
+def require_distinct_rows(rows: TableRows, name: str) -> None:
+    """Refuse a table with too few rows for a density."""
+    fewest = min(_FEWEST_ROWS + len(rows.layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
+    if len(rows.weights) < fewest:
+        raise ValueError(
+            f"{name} needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
+            "more rows."
+        )
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:

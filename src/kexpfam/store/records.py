@@ -21,6 +21,7 @@ from kexpfam.data.mixed import MixedTable
 from kexpfam.data.response import Response
 from kexpfam.data.sketch import Folds, NumberedFolds, Sketching
 from kexpfam.data.standardize import Standardizer
+from kexpfam.data.tails import Tails
 from kexpfam.features import (
     ArcCosineFeatures,
     ExactFeatures,
@@ -45,6 +46,7 @@ from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
 from kexpfam.model.lattice import Lattice
+from kexpfam.model.pooled import KernelPoints, PooledDensity
 from kexpfam.moments.conditional import ConditionalSums
 from kexpfam.moments.level_sums import LevelSums, LevelView
 from kexpfam.moments.levels import LevelMoments, LevelSummation
@@ -80,7 +82,7 @@ RECORDS: dict[str, type] = {
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
         *(CategoryTerm, ChainDensity, ColumnKind, Layout, MixedTable, NumberTerm, OrderedMixture),
-        Scores,
+        *(KernelPoints, PooledDensity, Scores, Tails),
         *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
         *(ConditionalSums, Lattice, LocationSums, PointsLocation, TargetSums),
         *(

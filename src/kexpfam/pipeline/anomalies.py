@@ -1,0 +1,165 @@
+"""From a table to densities that say how unusual a row is, each without one fold of the rows.
+
+rows → kinds of columns (numbers are real, whatever their bounds), robust units of the numbers
+     → distinct rows in folds
+     → twice, with and without power transforms: size and shrinkage of a mixture
+     → mixtures and categories of the rows outside of each fold, with noise
+     → the width of a kernel around each row, by leaving rows out one by one
+     → the abnormality of every row under the densities that have not seen it
+
+Units, the size of the mixtures and the width of the kernels are chosen once, on all rows: they are
+a few numbers for the whole table, and choosing them for every fold would take five times as long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from kexpfam.data.coordinates import whitening
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.layout import Layout, layout_of
+from kexpfam.data.marginals import MarginalKind
+from kexpfam.data.mixed import MixedTable, read_mixed
+from kexpfam.data.tails import Tails, robust_tails
+from kexpfam.logarithms import log_sum_exp
+from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_terms import CategoryTerm
+from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
+from kexpfam.pipeline.chain import N_FOLDS, distinct_rows, require_distinct_rows
+from kexpfam.progress import Progress
+from kexpfam.threads import in_turn
+from kexpfam.tuning.categories import choose_category, fit_category
+from kexpfam.tuning.table_base import BaseChoice, TableRows, choose_base
+
+__all__ = ["AnomalyFit", "fit_anomalies", "read_for_anomalies"]
+
+_COORDINATES: tuple[MarginalKind, ...] = (None, "yeo_johnson")
+# Noise added to every number, in units of the column's spread. By the mean AUROC over 45 one-class
+# problems made of classification tables (benchmarks/anomaly_choices.py) 0.03 is as good.
+NOISE = 0.1
+# Kernels stand around so many rows at most, and their width is chosen by so many.
+_MOST_POINTS, _JUDGES = 4000, 1000
+_BANDWIDTHS = np.geomspace(NOISE, 2.0, 12)
+
+
+class AnomalyFit(NamedTuple):
+    """Densities without each fold, and what rows become before they are looked at.
+
+    `scores` are the training rows' abnormalities by the densities that did not see them, and
+    `folds` the folds that these left out.
+    """
+
+    density: PooledDensity
+    table: MixedTable
+    tails: Tails
+    scores: Float[np.ndarray, " n"]
+    folds: Int[np.ndarray, " n"]
+
+    def numbers(self, codes: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+        """Rows as the densities take them: numbers in robust units, levels as they are."""
+        is_number = np.array([not kind.is_category for kind in self.table.kinds])
+        return np.where(is_number, self.tails.forward(codes), codes)
+
+
+def read_for_anomalies(
+    X: Any, names: list[str] | None, given: Any
+) -> tuple[MixedTable, Float[np.ndarray, "n d"]]:
+    """Kinds of all columns, every number a real one, and the table as numbers.
+
+    Bounds, lattices and atoms would make values impossible that are only unusual.
+    """
+    table, codes = read_mixed(X, names, np.ones(len(X)), given)
+    kinds = []
+    for place, kind in enumerate(table.kinds):
+        if kind.is_category or kind.family != "number":
+            kinds.append(kind)
+            continue
+        if kind.levels:
+            there = np.isfinite(codes[:, place])
+            codes[there, place] = np.array(kind.levels, float)[codes[there, place].astype(int)]
+        kinds.append(ColumnKind("real", missing=kind.missing, dtype=kind.dtype))
+    return table._replace(kinds=tuple(kinds)), codes
+
+
+def _layout(table: MixedTable) -> Layout:
+    """Grades are numbers here, too: their places."""
+    kinds = (
+        kind if kind.is_category else ColumnKind("real", missing=kind.missing, dtype=kind.dtype)
+        for kind in table.kinds
+    )
+    return layout_of(tuple(kinds))
+
+
+@in_turn
+def fit_anomalies(
+    table: MixedTable,
+    codes: Float[np.ndarray, "n d"],
+    seed: int,
+    progress: Progress,
+) -> AnomalyFit:
+    """Fit without each fold, and judge every row by the densities that did not see it."""
+    layout = _layout(table)
+    is_number = np.isin(np.arange(codes.shape[1]), layout.numerics)
+    tails = robust_tails(codes, is_number)
+    numbers = np.where(is_number, tails.forward(codes), codes)
+    rows, folds = distinct_rows(layout, numbers, np.ones(len(codes)), seed)
+    require_distinct_rows(rows, "KernelAnomalyDetector")
+    everything = np.ones(len(rows.weights), bool)
+    categories = [
+        choose_category(rows, place, everything, rows.folds == 0)
+        for place in progress.track(range(len(layout.categories)), "categories")
+    ]
+    terms = [
+        tuple(
+            fit_category(rows, place, rows.folds != fold, choice)
+            for place, choice in enumerate(categories)
+        )
+        for fold in range(N_FOLDS)
+    ]
+    bases = [choose_base(rows, everything, kind, seed, progress) for kind in _COORDINATES]
+    experts = tuple(
+        tuple(
+            _expert(rows, base, fold, terms[fold])
+            for fold in progress.track(range(N_FOLDS), "folds")
+        )
+        for base in bases
+    )
+    density = PooledDensity(experts, _kernels(rows, bases[0]), len(codes))
+    found = density.abnormality(numbers)[np.arange(len(codes)), folds]
+    return AnomalyFit(density, table, tails, found, folds)
+
+
+def _expert(
+    rows: TableRows, base: BaseChoice, fold: int, terms: tuple[CategoryTerm, ...]
+) -> ChainDensity:
+    """The base density of a chain for the rows outside of a fold, with noise."""
+    mixture = None
+    if base.average is not None:
+        members = rows.folds != fold
+        # Mixtures are shrunk towards a normal distribution in whitened coordinates: where rows are
+        # few for their columns, a row must have no part in these either.
+        nobody = np.zeros(int(members.sum()), bool)
+        shift, root = whitening(base.filled[members], rows.weights[members], nobody)
+        mixture = base._replace(shift=shift, root=root).fitted_to(rows, members)
+    return noisy(replace(base.density(rows.layout, mixture), category_terms=terms), NOISE)
+
+
+def _kernels(rows: TableRows, base: BaseChoice) -> KernelPoints | None:
+    """Of the width under which rows are likeliest that are left out one by one."""
+    if base.average is None:
+        return None
+    points, weights = base.filled[:_MOST_POINTS], rows.weights[:_MOST_POINTS]
+    some, counts = points[:_JUDGES], weights[:_JUDGES]
+    squares = (some**2).sum(axis=1)[:, None] + (points**2).sum(axis=1) - 2 * some @ points.T
+    squares[np.arange(len(some)), np.arange(len(some))] = np.inf
+    likelihoods = [
+        np.average(log_sum_exp(-squares / (2 * width**2), axis=1), weights=counts)
+        - points.shape[1] * np.log(width)
+        for width in _BANDWIDTHS
+    ]
+    width = float(_BANDWIDTHS[int(np.argmax(likelihoods))])
+    return KernelPoints(points, rows.folds[:_MOST_POINTS], width)

@@ -1,0 +1,138 @@
+"""Robust units and the pool of smooth densities, beside SciPy's normal distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal, norm
+
+from kexpfam.base.ordered import OrderedMixture
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.layout import layout_of
+from kexpfam.data.marginals import Marginals
+from kexpfam.data.standardize import Standardizer
+from kexpfam.data.tails import robust_tails
+from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
+from kexpfam.model.expected import expected_values
+from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
+
+SHARES = np.array([0.7, 0.3])
+WEIGHTS = np.array([0.4, 0.6])
+MEANS = np.array([[0.0, 1.0], [2.0, -1.0]])
+COVARIANCES = np.array([[[1.0, 0.5], [0.5, 0.8]], [[0.5, -0.2], [-0.2, 0.4]]])
+NOISE = 0.3
+
+
+def identity(n_columns):
+    """No map at all."""
+    zeros, ones = np.zeros(n_columns), np.ones(n_columns)
+    plain = ones[:, None]
+    return Marginals(Standardizer(zeros, ones), ones, zeros, ones, plain, 0 * plain, plain)
+
+
+@pytest.fixture(scope="module")
+def density():
+    """A category by itself, and a mixture of two numbers."""
+    layout = layout_of((ColumnKind("category", levels=("a", "b")), *[ColumnKind("real")] * 2))
+    chain = ChainDensity(
+        layout,
+        Scores(np.zeros(1), np.zeros((1, 0))),
+        identity(2),
+        OrderedMixture(WEIGHTS, MEANS, COVARIANCES),
+        (CategoryTerm(np.log(SHARES), None, None),),
+        (NumberTerm(), NumberTerm()),
+    )
+    return noisy(chain, NOISE)
+
+
+def mixture_log_density(rows, columns=slice(None)):
+    each = [
+        multivariate_normal(
+            mean[columns], (covariance + NOISE**2 * np.eye(2))[columns][:, columns]
+        ).logpdf(rows)
+        for mean, covariance in zip(MEANS, COVARIANCES, strict=True)
+    ]
+    return logsumexp(np.stack(each, axis=-1) + np.log(WEIGHTS), axis=-1)
+
+
+def test_tails_are_undone_and_keep_the_order():
+    generator = np.random.default_rng(0)
+    rows = generator.standard_t(1, (500, 2)) * [3.0, 1e5]
+    tails = robust_tails(rows, np.array([True, True]))
+    mapped = tails.forward(rows)
+    np.testing.assert_allclose(tails.backward(mapped), rows, rtol=1e-10)
+    np.testing.assert_array_equal(np.argsort(mapped, axis=0), np.argsort(rows, axis=0))
+    assert np.abs(mapped).max() < 3 + np.log(np.abs(rows).max())
+
+
+def test_units_do_not_follow_gross_values_or_repeated_ones():
+    rows = np.random.default_rng(0).normal(5.0, 2.0, (2000, 3))
+    rows[0, 1] = 1e12
+    # Most values are equal: the middle half has no width.
+    rows[:1600, 2] = 5.0
+    tails = robust_tails(rows, np.ones(3, bool))
+    # Errors of a quartile of 2000 rows are 3 % of a deviation; three of them.
+    np.testing.assert_allclose(tails.scale[:2], 2.0, rtol=0.1)
+    # A fifth of the values has a variance of 4: 2 · sqrt(0.2), less what is beyond percentiles.
+    assert tails.scale[2] == pytest.approx(2 * np.sqrt(0.2), rel=0.15)
+
+
+def test_abnormality_is_the_mean_of_experts_and_the_category(density):
+    generator = np.random.default_rng(0)
+    points, folds = generator.standard_normal((30, 2)), np.arange(30) % 2
+    kernels = KernelPoints(points, folds, 0.7)
+    pool = PooledDensity(((density, density),), kernels, 99)
+    numbers = generator.normal(0, 2, (6, 2))
+    codes = np.column_stack([[0.0, 1.0, np.nan, np.inf, 0.0, 1.0], numbers])
+    found = pool.abnormality(codes)
+    of_level = -np.log([0.7, 0.3, 1.0, 1 / 100, 0.7, 0.3])
+    for fold in (0, 1):
+        each = [norm(point, 0.7).logpdf(numbers).sum(axis=1) for point in points[folds != fold]]
+        kernel = logsumexp(each, axis=0) - np.log(15)
+        expected = of_level - (mixture_log_density(numbers) + kernel) / 2
+        np.testing.assert_allclose(found[:, fold], expected, rtol=1e-9)
+
+
+def test_what_is_missing_is_integrated_out(density):
+    points = np.random.default_rng(0).standard_normal((30, 2))
+    pool = PooledDensity(((density,),), KernelPoints(points, np.full(30, 1), 0.7), 99)
+    numbers = np.array([-1.0, 0.5, 3.0])
+    codes = np.column_stack([np.full(3, np.nan), numbers, np.full(3, np.nan)])
+    each = [norm(point, 0.7).logpdf(numbers) for point in points[:, 0]]
+    kernel = logsumexp(each, axis=0) - np.log(30)
+    expected = -(mixture_log_density(numbers[:, None], [0]) + kernel) / 2
+    np.testing.assert_allclose(pool.abnormality(codes)[:, 0], expected, rtol=1e-9)
+
+
+def test_surprise_and_expected_range_by_quadrature(density):
+    row = np.array([0.0, 2.5, 0.3])
+    found = expected_values(density, row[None], 99, 0.9)
+    grid = np.linspace(-12, 12, 24001)
+    for column, place in ((1, 0), (2, 1)):
+        moved = np.tile(row[1:], (len(grid), 1))
+        moved[:, place] = grid
+        logs = mixture_log_density(moved)
+        mass = np.exp(logs - logsumexp(logs))
+        tail = mass[logs <= mixture_log_density(row[1:])].sum()
+        # Straight lines between nodes a quarter of a deviation apart.
+        assert found.surprise[0, column] == pytest.approx(-np.log(tail), abs=0.02)
+    column = found.columns[0]
+    assert column == found.surprise[0].argmax()
+    moved = np.tile(row[1:], (len(grid), 1))
+    moved[:, column - 1] = grid
+    below = np.cumsum(np.exp(mixture_log_density(moved)))
+    ends = np.interp([0.05, 0.95], below / below[-1], grid)
+    np.testing.assert_allclose([found.low[0], found.high[0]], ends, atol=0.02)
+
+
+def test_surprise_of_categories(density):
+    codes = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [np.inf, 0.0, 1.0], [np.nan, 0.0, 1.0]])
+    found = expected_values(density, codes, 99, 0.9)
+    # The category does not depend on the numbers here.
+    expected = [0.0, -np.log(0.3), np.log(100), 0.0]
+    np.testing.assert_allclose(found.surprise[:, 0], expected, atol=1e-9)
+    assert found.columns[2] == 0
+    assert (found.low[2], found.high[2]) == (0, 0)
+    assert found.share[2] == pytest.approx(0.7)
