@@ -277,6 +277,9 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
         """Complete rows drawn from the model.
 
+        Numbers are drawn between the smallest and the largest of the rows fitted to, and about
+        half a standard deviation beyond: what little the density has further out, no row supports.
+
         Parameters
         ----------
         n_samples : int, default=1

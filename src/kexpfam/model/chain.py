@@ -24,7 +24,7 @@ the middle of its column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -52,13 +52,12 @@ class ChainDensity(Chain):
 
     def untilted(self) -> ChainDensity:
         """The base density alone."""
-        return ChainDensity(
-            self.layout,
-            self.scores,
-            self.marginals,
-            self.mixture,
-            tuple(CategoryTerm(term.log_shares, None, None) for term in self.category_terms),
-            tuple(NumberTerm() for _ in self.number_terms),
+        return replace(
+            self,
+            category_terms=tuple(
+                CategoryTerm(term.log_shares, None, None) for term in self.category_terms
+            ),
+            number_terms=tuple(NumberTerm() for _ in self.number_terms),
         )
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:

@@ -2,7 +2,8 @@
 
 A category is drawn by its probabilities. For a number a uniform u becomes the share v of its
 untilted distribution that lies below it (`kexpfam.model.residual_tilt.tilted_levels`), and v the
-number itself, a quantile of mixture and bell. A whole number is the one whose cell is hit.
+number itself, a quantile of mixture and bell. A whole number is the one whose cell is hit. Numbers
+are drawn where rows have been, and a little beyond (`Chain.drawn_between`).
 """
 
 from __future__ import annotations
@@ -126,5 +127,5 @@ def _drawn_values(
         log_weights = np.concatenate(logs, axis=1)
         centers = np.concatenate([centers, own[1]], axis=1)
         deviations = np.concatenate([deviations, own[2]], axis=1)
-    support = tuple(chain.support[:, number].tolist())
+    support = tuple(chain.drawn_between[:, number].tolist())
     return line_mixture_quantiles(log_weights, centers, deviations, support, levels)

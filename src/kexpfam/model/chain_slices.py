@@ -24,9 +24,17 @@ from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
 __all__ = ["Chain"]
 
 
+# How far beyond the rows fitted to numbers are drawn, in units of the maps: about a half of a
+# standard deviation.
+_BEYOND = 0.5
+
+
 @dataclass(frozen=True)
 class Chain:
-    """Shares of levels, a mixture of the numbers, and the terms beside them."""
+    """Shares of levels, a mixture of the numbers, and the terms beside them.
+
+    `seen` are the smallest and the largest of the mapped numbers that were fitted to.
+    """
 
     columns_of_its_own: ClassVar[bool] = True
 
@@ -36,6 +44,7 @@ class Chain:
     mixture: OrderedMixture | None
     category_terms: tuple[CategoryTerm, ...]
     number_terms: tuple[NumberTerm, ...]
+    seen: Float[np.ndarray, "two m"] | None = None
 
     @cached_property
     def _factors(self) -> Factors:
@@ -46,6 +55,19 @@ class Chain:
     def support(self) -> Float[np.ndarray, "two m"]:
         """Where the mapped numbers begin and end."""
         return np.stack([self._mapped_ends(end) for end in self.layout.support])
+
+    @cached_property
+    def drawn_between(self) -> Float[np.ndarray, "two m"]:
+        """Where drawn numbers begin and end.
+
+        What little lies beyond the rows would come back through exponential maps as numbers of any
+        size, and the columns after would follow it.
+        """
+        low, high = self.support
+        if self.seen is None:
+            return self.support
+        smallest, largest = self.seen
+        return np.stack([np.maximum(low, smallest - _BEYOND), np.minimum(high, largest + _BEYOND)])
 
     def _mapped_ends(self, ends: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         assert self.marginals is not None

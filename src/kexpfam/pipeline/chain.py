@@ -234,8 +234,15 @@ def _density(
         mixture = final_mixture(rows, base)
     else:
         mixture = None if base.average is None else base.ordered(base.average)
+    gone = np.isnan(inputs.mapped) | ~members[:, None]
+    seen = np.stack(
+        [
+            np.where(gone, np.inf, inputs.mapped).min(axis=0),
+            np.where(gone, -np.inf, inputs.mapped).max(axis=0),
+        ]
+    )
     return ChainDensity(
-        rows.layout, base.scores, base.marginals, mixture, categories, tuple(numbers)
+        rows.layout, base.scores, base.marginals, mixture, categories, tuple(numbers), seen
     )
 
 
