@@ -1,7 +1,9 @@
 """What every fitted density can do, whatever it is made of.
 
 Estimators make one from their settings and rows; commands, reports, plots, tests of fit and the
-gate know nothing else of a model.
+gate know nothing else of a model. Two things are not here: draws of a tilted density are Markov
+chains, which come later on the data's path (`kexpfam.sampling`), and how far a density can be
+believed takes rows that it has not seen (`kexpfam.model.health`). Every estimator has both.
 """
 
 from __future__ import annotations
