@@ -31,6 +31,7 @@ from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import Inputs, NumberTerm
 from kexpfam.model.residual_tilt import NODES, normal_masses
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
+from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES, likeliest_factor
 from kexpfam.tuning.table_base import TableRows
@@ -197,6 +198,8 @@ def fit_number(problem: _Problem, choice: NumberChoice) -> NumberTerm:
     return term
 
 
+# Threads of BLAS cost more than they gain in matrices of a few hundred rows.
+@one_blas_thread()
 def _tuned(problem: _Problem) -> tuple[Covariance | None, bool]:
     """Kernel and length-scales with the highest evidence, on some rows; and of which inputs."""
     if len(problem.weights) < max(FEWEST_ROWS, _ROWS_PER_INPUT * problem.inputs.shape[1]):
@@ -369,6 +372,7 @@ def functions_for(
     return input_functions(kind, length_scale, inputs[: 2 * n_functions], n_functions)
 
 
+@one_blas_thread()
 def best_tilt(
     functions: InputFunctions, problem: TiltProblem, held: Bool[np.ndarray, " n"]
 ) -> TiltChoice | None:

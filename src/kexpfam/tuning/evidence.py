@@ -13,6 +13,7 @@ from kexpfam.base.covariance import Covariance, Kind, tune_covariance
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response, bent_responses, straight_response
 from kexpfam.progress import Progress
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["choose_by_evidence", "retuned"]
 
@@ -23,6 +24,8 @@ _MANY_ROWS = 1200
 _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS, _FOLD_STEPS = 40, 12, 25, 8
 
 
+# Threads of BLAS cost more than they gain in matrices of a few hundred rows.
+@one_blas_thread()
 def choose_by_evidence(
     rows: Pairs, kernel: Kind | Literal["auto"], progress: Progress, *, bends: bool = True
 ) -> tuple[Covariance, Response]:
