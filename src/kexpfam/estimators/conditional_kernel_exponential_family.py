@@ -64,7 +64,10 @@ class ConditionalKernelExponentialFamily(
     A Gaussian process gives the location and scale of y at each x. A tilt, a function of the
     residual and of x from a product kernel, bends this bell into whatever shape the rows show:
     skewed, with heavy or short tails, with several modes, wider here than there. The density is
-    normalized exactly, because in one dimension that is a quadrature.
+    normalized exactly, because in one dimension that is a quadrature. Where held-out rows are
+    likelier so, the conditional density of a Gaussian mixture of inputs and target has a share
+    beside it (``mixture_share_``): it knows clusters of rows, each with slopes and a scale of its
+    own.
 
     Parameters
     ----------
@@ -105,6 +108,9 @@ class ConditionalKernelExponentialFamily(
         error; NaN where there were too few rows to try one.
     has_tilt_ : bool
         Whether the model is more than its base density.
+    mixture_share_ : float
+        The share of a Gaussian mixture of inputs and target beside the kernel's density; zero where
+        held-out rows want none.
     penalty_ : float
         The penalty of the tilt; infinite where there is none.
     weight_ : float
@@ -312,6 +318,17 @@ class ConditionalKernelExponentialFamily(
         density = state.density
         if density.coefficients.shape != (density.functions.n_functions, N_RESIDUAL_FUNCTIONS):
             raise ModelFileError("the coefficients and functions of the tilt do not match")
+        mixture, width = density.mixture, len(density.standardizer.center) + 1
+        if mixture is not None:
+            count = len(mixture.weights)
+            whole = mixture.means.shape == (count, width)
+            whole = whole and mixture.covariances.shape == (count, width, width)
+            if not (whole and count and (mixture.weights > 0).all() and 0 < density.share < 1):
+                raise ModelFileError("the mixture does not fit the inputs, or has no share")
+            try:
+                np.linalg.cholesky(mixture.covariances)
+            except np.linalg.LinAlgError:
+                raise ModelFileError("a covariance of the mixture is none") from None
         self.fitted_ = state
 
     def __sklearn_tags__(self) -> Any:
@@ -328,7 +345,12 @@ class ConditionalKernelExponentialFamily(
     @property
     def penalty_(self) -> float:
         """The penalty of the tilt."""
-        return self.fitted_.penalty if self.has_tilt_ else float("inf")
+        return self.fitted_.penalty if self.density_.bell_is_tilted else float("inf")
+
+    @property
+    def mixture_share_(self) -> float:
+        """The share of a mixture beside the kernel's density."""
+        return self.density_.share
 
     @property
     def weight_(self) -> float:

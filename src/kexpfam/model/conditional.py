@@ -1,12 +1,15 @@
 """The density of one target given inputs, normalized by quadrature.
 
-    log p(y | x) = f(r, x) + log q(r) − log s(x) + log t'(y) − log Z(x)
+    p(y | x) = (1 − w) p_kernel(y | x) + w p_mixture(y | x)
+    log p_kernel(y | x) = f(r, x) + log q(r) − log s(x) + log t'(y) − log Z(x)
     r = (t(y) − μ(x)) / s(x)          s(x)² = factor² stretch² (v(x) + σ²)
     f(r, x) = b(r)ᵀAᵀψ(x)             Z(x) = ∫ q(r) exp f(r, x) dr
 
 The location's own variance v grows outside the data, and the scale with it; ψ ends there at its
 constant and plane. What comes from the same nodes (cdf, quantiles, moments) is in
-`kexpfam.model.slices`.
+`kexpfam.model.slices`. Where held-out rows want it, a Gaussian mixture of inputs and target, read
+as a density of the target, has a share (`kexpfam.base.target_mixture`,
+`kexpfam.model.pooled_slices`): it knows clusters, each with a slope and a scale of its own.
 
 | symbol | name         | shape   |
 |--------|--------------|---------|
@@ -18,23 +21,29 @@ constant and plane. What comes from the same nodes (cdf, quantiles, moments) is 
 |        | stretch      | and what a tilted density is stretched by, so that its intervals cover |
 |        | bounds       | the smallest and largest target; infinite where there is none |
 |        | lattice      | the points that the target is one of, if it is               |
+|        | mixture      | of standardized inputs and t(y), in this order, or none      |
+| w      | share        | that of the mixture                                          |
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base.bell import bell_gradient
 from kexpfam.base.location import Location
+from kexpfam.base.ordered import OrderedMixture
+from kexpfam.base.target_mixture import TargetLines, target_lines
 from kexpfam.data.response import Response
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import residual_functions
 from kexpfam.model.lattice import Lattice, LatticeSlices, lattice_slices
+from kexpfam.model.pooled_slices import PooledSlices
 from kexpfam.model.slices import N_FINE_NODES, N_NODES, Slices, normalized_slices
 from kexpfam.model.summaries import highest_density, mean_and_deviation, mode
 from kexpfam.model.traced_conditional import ConditionalFunction, conditional_function
@@ -59,40 +68,59 @@ class ConditionalDensity:
     bounds: tuple[float, float]
     stretch: float = 1.0
     lattice: Lattice | None = None
+    mixture: OrderedMixture | None = None
+    share: float = 0.0
 
     @property
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density."""
+        """Whether it is more than its base density, the bell."""
+        return self.bell_is_tilted or self.mixture is not None
+
+    @property
+    def bell_is_tilted(self) -> bool:
+        """Whether the kernel's density is more than a bell."""
         return bool(self.coefficients.any())
 
     def untilted(self) -> ConditionalDensity:
         """The base density alone."""
-        return replace(self, coefficients=np.zeros_like(self.coefficients))
+        none = np.zeros_like(self.coefficients)
+        return replace(self, coefficients=none, mixture=None, share=0.0)
+
+    @cached_property
+    def _lines(self) -> TargetLines | None:
+        return None if self.mixture is None else target_lines(self.mixture)
+
+    @property
+    def _whole_factor(self) -> float:
+        return self.factor * (self.stretch if self.bell_is_tilted else 1.0)
 
     def location_and_scale(
         self, rows: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """μ and s, in the coordinate of t."""
         mean, variance = self.location.predict(self.standardizer.forward(rows))
-        factor = self.factor * (self.stretch if self.has_tilt else 1.0)
-        return mean, factor * np.sqrt(variance + self.location.noise)
+        return mean, self._whole_factor * np.sqrt(variance + self.location.noise)
 
     def slices(
         self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
-    ) -> Slices | LatticeSlices:
+    ) -> Slices | PooledSlices | LatticeSlices:
         """The normalized densities over y at rows, on nodes or on the points of a lattice."""
         mean, scale = self.location_and_scale(rows)
-        if self.has_tilt:
-            slopes = self.functions(self.standardizer.forward(rows)) @ self.coefficients
+        inputs = self.standardizer.forward(rows)
+        if self.bell_is_tilted:
+            slopes = self.functions(inputs) @ self.coefficients
         else:
             slopes = np.zeros((len(rows), self.coefficients.shape[1]))
         if self.lattice is not None:
             return lattice_slices(self.lattice, self.response, mean, scale, slopes)
-        return normalized_slices(self.response, mean, scale, slopes, self.bounds, n_nodes)
+        kernel = normalized_slices(self.response, mean, scale, slopes, self.bounds, n_nodes)
+        if self._lines is None:
+            return kernel
+        return PooledSlices(kernel, self._lines.at(inputs), self.share, self.bounds)
 
     def blocks(
         self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
-    ) -> Iterator[tuple[Slices | LatticeSlices, slice]]:
+    ) -> Iterator[tuple[Slices | PooledSlices | LatticeSlices, slice]]:
         """The slices of one block of rows after the other, and which rows they are."""
         for first in range(0, len(rows), _BLOCK):
             part = slice(first, first + _BLOCK)
@@ -127,10 +155,11 @@ class ConditionalDensity:
             (self.standardizer.center, self.standardizer.scale),
             location.covariance._replace(noise=location.noise),
             (location.points, location.coefficients, location.root),
-            self.factor * (self.stretch if self.has_tilt else 1.0),
+            self._whole_factor,
             self.response,
             self.functions,
             self.coefficients,
+            (self._lines, self.share),
             self.bounds,
             N_FINE_NODES,
         )
@@ -165,8 +194,31 @@ class ConditionalDensity:
         bend, bend_slope = self.response.log_slope_derivatives(y)
         gradient = first * slope + bend
         laplacian = second * slope**2 + first * slope * bend + bend_slope
+        if self._lines is not None:
+            gradient, laplacian = self._pooled_derivatives(rows, y, (gradient, laplacian))
         outside = (y < self.bounds[0]) | (y > self.bounds[1])
         return np.where(outside, np.nan, gradient), np.where(outside, np.nan, laplacian)
+
+    def _pooled_derivatives(
+        self,
+        rows: Float[np.ndarray, "n d"],
+        y: Float[np.ndarray, " n"],
+        kernel: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Of the pool, from those of the kernel's log density."""
+        assert self._lines is not None
+        lines = self._lines.at(self.standardizer.forward(rows))
+        first, second = lines.derivatives(self.response.forward(y))
+        slope = np.exp(self.response.log_slope(y))
+        bend, bend_slope = self.response.log_slope_derivatives(y)
+        other = first * slope + bend, second * slope**2 + first * slope * bend + bend_slope
+        alone = replace(self, mixture=None, share=0.0).log_density(rows, y)
+        with np.errstate(invalid="ignore"):
+            own = (1 - self.share) * np.exp(alone - self.log_density(rows, y))
+        own = np.clip(np.nan_to_num(own), 0.0, 1.0)
+        gradient = own * kernel[0] + (1 - own) * other[0]
+        spread = own * (1 - own) * (kernel[0] - other[0]) ** 2
+        return gradient, own * kernel[1] + (1 - own) * other[1] + spread
 
     def quantiles(
         self, rows: Float[np.ndarray, "n d"], levels: Float[np.ndarray, "n m"]

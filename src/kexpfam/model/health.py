@@ -70,7 +70,12 @@ class Comparison(NamedTuple):
     @property
     def wins(self) -> bool:
         """Whether the model is better than its base density beyond doubt."""
-        return bool(self.gain > _SURE * self.gain_error)
+        return beyond_doubt(self.gain, self.gain_error)
+
+
+def beyond_doubt(gain: float, error: float) -> bool:
+    """Whether a gain per row is more than chance, by its standard error."""
+    return bool(gain > _SURE * error)
 
 
 def nothing_compared() -> Comparison:

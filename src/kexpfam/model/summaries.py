@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.model.lattice import LatticeSlices
+from kexpfam.model.pooled_slices import PooledSlices
 from kexpfam.model.slices import Slices
 
 __all__ = ["highest_density", "mean_and_deviation", "mode"]
@@ -29,11 +30,13 @@ _TINY = 1e-300
 
 
 def mean_and_deviation(
-    slices: Slices | LatticeSlices,
+    slices: Slices | PooledSlices | LatticeSlices,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """E y and the standard deviation of y."""
     if isinstance(slices, LatticeSlices):
         return slices.mean_and_deviation()
+    if isinstance(slices, PooledSlices):
+        return _pooled_moments(slices)
     sums, _, _ = slices.cumulative()
     cells = np.diff(sums, axis=1)
     # A node has half of the cells on its sides.
@@ -53,10 +56,25 @@ def mean_and_deviation(
     return center[:, 0] + unit[:, 0] * mean, unit[:, 0] * np.sqrt(variance)
 
 
-def mode(slices: Slices | LatticeSlices) -> Float[np.ndarray, " n"]:
+def _pooled_moments(
+    slices: PooledSlices,
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    mean, deviation = mean_and_deviation(slices.kernel)
+    other, other_deviation = slices.mixture_moments()
+    share = slices.share
+    middle = mean + share * (other - mean)
+    parts = [deviation, mean - middle, other_deviation, other - middle]
+    unit = np.maximum(np.abs(parts).max(axis=0), np.finfo(float).tiny)
+    weights = np.array([1 - share, 1 - share, share, share])
+    return middle, unit * np.sqrt(weights @ (np.stack(parts) / unit) ** 2)
+
+
+def mode(slices: Slices | PooledSlices | LatticeSlices) -> Float[np.ndarray, " n"]:
     """The likeliest target, by a parabola through the highest node and its neighbors."""
     if isinstance(slices, LatticeSlices):
         return slices.mode()
+    if isinstance(slices, PooledSlices):
+        slices = slices.on_nodes
     targets = slices.node_targets()
     logs = slices.logs + slices.response.log_slope(targets)
     place = logs.argmax(axis=1)
@@ -72,10 +90,14 @@ def mode(slices: Slices | LatticeSlices) -> Float[np.ndarray, " n"]:
     return slices.targets(top[:, None])[:, 0]
 
 
-def highest_density(slices: Slices | LatticeSlices, coverage: float) -> Float[np.ndarray, "n k 2"]:
+def highest_density(
+    slices: Slices | PooledSlices | LatticeSlices, coverage: float
+) -> Float[np.ndarray, "n k 2"]:
     """The shortest intervals with the given mass, from left to right; NaN where there are fewer."""
     if isinstance(slices, LatticeSlices):
         return slices.highest_density(coverage)
+    if isinstance(slices, PooledSlices):
+        slices = slices.on_nodes
     targets = slices.node_targets()
     densities = slices.node_densities(targets)
     widths = np.diff(targets, axis=1)

@@ -13,11 +13,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr, logsumexp
+from jax.scipy.stats import norm
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.base.bell import LOGS, WIDE
 from kexpfam.base.covariance import Covariance, Kind
+from kexpfam.base.target_mixture import TargetLines
 from kexpfam.data.response import Response
 from kexpfam.features.inputs import WIDER, InputFunctions
 from kexpfam.features.residual import CENTERS, REACH, SQUARE, WIDTH
@@ -49,6 +51,9 @@ class ConditionalFunction:
     whitening: Float[Any, "f q"]
     box: Float[Any, "2 d"]
     coefficients: Float[Any, "m k"]
+    # What a mixture's conditionals are computed from (`TargetLines`), or None, and its share.
+    lines: Any
+    share: Float[Any, ""]
     bounds: tuple[float, float] = field(metadata={"static": True})
     kind: Kind = field(metadata={"static": True})
     n_nodes: int = field(metadata={"static": True})
@@ -69,7 +74,8 @@ class ConditionalFunction:
         return bool(np.isfinite(self.bounds).any())
 
     def _log_density(self, row: Any, target: Any) -> Array:
-        mean, scale, slopes = self._bell_and_slopes((row - self.center) / self.scale)
+        inputs = (row - self.center) / self.scale
+        mean, scale, slopes = self._bell_and_slopes(inputs)
         mapped, log_slope = self._mapped(target)
         residual = (mapped - mean) / scale
         low, high = (
@@ -78,10 +84,32 @@ class ConditionalFunction:
         )
         log = _log_bell(residual) + slopes @ _residual_functions(residual)
         log += log_slope - jnp.log(scale) - self._log_normalizer(slopes, low, high)
+        if self.lines is not None:
+            other = self._log_mixture(inputs, mapped) + log_slope
+            log = jnp.logaddexp(jnp.log1p(-self.share) + log, jnp.log(self.share) + other)
         if not self._bounded:
             return log
         inside = (target >= self.bounds[0]) & (target <= self.bounds[1])
         return jnp.where(inside, log, -jnp.inf)
+
+    def _log_mixture(self, inputs: Any, mapped: Any) -> Array:
+        """log p(t | x) of the mixture between the bounds."""
+        lines = self.lines
+        turned = (inputs @ lines.turns - lines.shifts).reshape(len(self.center), -1)
+        logs = lines.logs - 0.5 * (turned**2).sum(axis=0)
+        logs = logs - logsumexp(logs)
+        centers = lines.levels + inputs @ lines.slopes
+        places = (mapped - centers) / lines.deviations
+        found = logsumexp(logs + norm.logpdf(places) - jnp.log(lines.deviations))
+        if not self._bounded:
+            return found
+        low, high = (
+            jnp.exp(logs) @ norm.cdf((self._mapped(end)[0] - centers) / lines.deviations)
+            if np.isfinite(end)
+            else float(end > 0)
+            for end in self.bounds
+        )
+        return found - jnp.log(high - low)
 
     def _bell_and_slopes(self, row: Any) -> tuple[Array, Array, Array]:
         """μ, s and Aᵀψ at a standardized row."""
@@ -177,6 +205,7 @@ def conditional_function(
     response: Response,
     functions: InputFunctions,
     coefficients: Float[np.ndarray, "m k"],
+    pooled: tuple[TargetLines | None, float],
     bounds: tuple[float, float],
     n_nodes: int,
 ) -> ConditionalFunction:
@@ -193,6 +222,8 @@ def conditional_function(
         functions.whitening,
         np.stack([functions.low, functions.high]),
         coefficients,
+        pooled[0],
+        np.array(pooled[1]),
         bounds=bounds,
         kind=covariance.kind,
         n_nodes=n_nodes,

@@ -60,6 +60,7 @@ from kexpfam.tuning.held_out import (
     residuals_of,
     scale_factor,
 )
+from kexpfam.tuning.pooling import choose_pool
 from kexpfam.tuning.support import found_bounds, found_step, spanned_lattice
 
 __all__ = [
@@ -118,7 +119,8 @@ class ConditionalFit(NamedTuple):
             "points": len(density.location.points),
             "kernel": density.location.covariance.kind,
             "length_scale": dict(zip(names, scales, strict=True)),
-            "penalty": self.penalty if density.has_tilt else float("inf"),
+            "penalty": self.penalty if density.bell_is_tilted else float("inf"),
+            "mixture_share": density.share,
             "bounds": density.bounds,
             "lattice": None if density.lattice is None else density.lattice.step,
         }
@@ -203,6 +205,12 @@ def fit_conditional(
         coefficients = _likeliest(ground, rows, residuals, fit.penalty) if tilts else ground.no_tilt
     stretch = 1.0 if judged is None else judged.stretch
     density = replace(density, coefficients=coefficients, stretch=stretch)
+    if judged is not None and settings.solution == "likelihood" and lattice is None:
+        kernel = judged.tilted if tilts else judged.base
+        pool = choose_pool(rows, folds, judged.turns, kernel, response, bounds, seed, progress)
+        if pool is not None:
+            density = replace(density, mixture=pool.mixture, share=pool.share)
+            judged = judged._replace(tilted=pool.logs)
     comparison = _compared(judged, density, rows, seed)
     return fit._replace(density=density, health=Health(density.has_tilt, comparison))
 

@@ -30,7 +30,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
 from kexpfam.model.conditional import ConditionalDensity
-from kexpfam.model.health import nothing_compared
+from kexpfam.model.health import beyond_doubt
 from kexpfam.model.lattice import Lattice, lattice_cells
 from kexpfam.model.slices import node_masses
 from kexpfam.moments.conditional import conditional_sums
@@ -171,13 +171,14 @@ class Fold(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Log densities of held-out rows, with and without a tilt."""
+    """Log densities of held-out rows, with and without a tilt; `turns` judge together."""
 
     penalty: float
     stretch: float
     tilted: Float[np.ndarray, " n"]
     base: Float[np.ndarray, " n"]
     weights: Float[np.ndarray, " n"]
+    turns: Int[np.ndarray, " n"]
 
     def gain(self) -> tuple[float, float]:
         """What the tilt gains per row, and its standard error."""
@@ -186,8 +187,7 @@ class Judged(NamedTuple):
     @property
     def wins(self) -> bool:
         """Whether the tilt is better beyond doubt, as `Comparison` says of all models."""
-        gain, error = self.gain()
-        return nothing_compared()._replace(gain=gain, gain_error=error).wins
+        return beyond_doubt(*self.gain())
 
 
 def left_out_residuals(
@@ -300,7 +300,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
     # What the stretch costs is counted.
     stretched = [replace(one, stretch=stretch) for one in densities[1 + best]]
     picked = picked + _log_densities(stretched, folds) - tilted[:, best]
-    return Judged(PENALTIES[best], stretch, picked, logs[0], weights)
+    return Judged(PENALTIES[best], stretch, picked, logs[0], weights, turns)
 
 
 def _log_densities(

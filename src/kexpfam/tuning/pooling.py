@@ -1,0 +1,157 @@
+"""A Gaussian mixture of inputs and target beside the kernel's density: fitted, and its share.
+
+    p(y | x) = (1 − w) p_kernel(y | x) + w p_mixture(y | x)
+
+For every fold a mixture is fitted to the other rows, as the kernel's density was. The share is the
+likeliest one for held-out rows; what it is worth is judged with shares that rows of other folds
+chose, as a tilt is judged. Size and shrinkage of the mixtures are chosen once, without the rows of
+the first fold.
+
+| symbol | name  | meaning                            |
+|--------|-------|------------------------------------|
+| w      | share | of the mixture                     |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from kexpfam.base.averaged import AverageSearch, choose_average, fit_average
+from kexpfam.base.ordered import OrderedMixture
+from kexpfam.base.target_mixture import target_lines
+from kexpfam.data.pairs import Pairs
+from kexpfam.data.response import Response
+from kexpfam.model.health import beyond_doubt
+from kexpfam.model.pooled_slices import log_mixture, log_pool
+from kexpfam.progress import Progress
+from kexpfam.threads import one_blas_thread
+from kexpfam.tuning.gate import mean_and_error
+from kexpfam.tuning.held_out import Fold
+
+__all__ = ["Pool", "choose_pool", "likeliest_share"]
+
+# One row of so many chooses the mixtures' size.
+_ONE_HELD_OUT_OF = 5
+# Added to variances, in units of the standard deviations: columns that follow from others.
+_LEAST_VARIANCE = 1e-6
+_SHARE_STEPS, _MOST = 100, 0.99
+# Fewer rows are not worth a mixture.
+_FEWEST_ROWS = 50
+_BLOCK = 256
+# Mixtures that are averaged, in the end and to choose a share by.
+_AVERAGED, _FOLD_AVERAGED = 16, 4
+
+
+class Pool(NamedTuple):
+    """A mixture of all rows and its share; log densities of held-out rows under the pool."""
+
+    mixture: OrderedMixture
+    share: float
+    logs: Float[np.ndarray, " n"]
+
+
+@one_blas_thread()
+def choose_pool(
+    rows: Pairs,
+    folds: list[Fold],
+    turns: Int[np.ndarray, " n"],
+    kernel: Float[np.ndarray, " n"],
+    response: Response,
+    bounds: tuple[float, float],
+    seed: int,
+    progress: Progress,
+) -> Pool | None:
+    """A mixture that held-out rows want beside the kernel's density, or None.
+
+    `kernel` are log densities of the folds' rows one after the other, and `turns` say which of
+    them judge together.
+    """
+    if len(folds[0].others.y) < _FEWEST_ROWS:
+        return None
+    weights = np.concatenate([fold.judges.weights for fold in folds])
+    search = _searched(folds[0].others, response, seed, progress)
+    other: list[Float[np.ndarray, " n"]] = []
+    for fold in folds:
+        mixture = _fitted(fold.others, response, search, seed, _FOLD_AVERAGED)
+        other.append(_log_densities(mixture, fold.judges, response, bounds))
+        if len(other) == 1 and not _promises(kernel[: len(other[0])], other[0]):
+            return None
+    logs = np.concatenate(other)
+    pooled = np.empty_like(logs)
+    for turn in np.unique(turns):
+        mine = turns == turn
+        others = ~mine if (~mine).any() else mine
+        share = likeliest_share(kernel[others], logs[others], weights[others])
+        pooled[mine] = log_pool(kernel[mine], logs[mine], share) if share > 0 else kernel[mine]
+    gain, error = mean_and_error(pooled - kernel, weights)
+    if not beyond_doubt(gain, error):
+        return None
+    share = likeliest_share(kernel, logs, weights)
+    return Pool(_fitted(rows, response, search, seed, _AVERAGED), share, pooled)
+
+
+def _promises(kernel: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> bool:
+    """Whether the first rows that are held out would like a share at all."""
+    share = likeliest_share(kernel, other, np.ones(len(kernel)))
+    return share > 0 and beyond_doubt(
+        *mean_and_error(log_pool(kernel, other, share) - kernel, np.ones(len(kernel)))
+    )
+
+
+def likeliest_share(
+    kernel: Float[np.ndarray, " n"],
+    other: Float[np.ndarray, " n"],
+    weights: Float[np.ndarray, " n"],
+) -> float:
+    """The share of the other density with the largest likelihood, by expectation–maximization."""
+    share = 0.5
+    for _ in range(_SHARE_STEPS):
+        with np.errstate(over="ignore"):
+            odds = np.exp(np.minimum(kernel - other, 700.0)) * (1 - share) / share
+        share = float(np.average(1 / (1 + odds), weights=weights))
+        if share < 1e-6:
+            return 0.0
+    return min(share, _MOST)
+
+
+def _searched(rows: Pairs, response: Response, seed: int, progress: Progress) -> AverageSearch:
+    whitened, _, _ = _whitened(rows, response)
+    # Rows stand in the order of their keys.
+    held = np.arange(len(whitened)) % _ONE_HELD_OUT_OF == 0
+    return choose_average(whitened, rows.weights, held, seed, progress)
+
+
+def _fitted(
+    rows: Pairs, response: Response, search: AverageSearch, seed: int, n_averaged: int
+) -> OrderedMixture:
+    whitened, center, root = _whitened(rows, response)
+    found = fit_average(whitened, rows.weights, search, seed, n_averaged).density()
+    return OrderedMixture(
+        found.weights, center + found.means @ root.T, root @ found.covariances @ root.T
+    )
+
+
+def _whitened(
+    rows: Pairs, response: Response
+) -> tuple[Float[np.ndarray, "n w"], Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
+    """Inputs and target without their correlations; their center, and the root of covariance."""
+    table = np.column_stack([rows.inputs, response.forward(rows.y)])
+    center = np.average(table, axis=0, weights=rows.weights)
+    covariance = np.cov(table, rowvar=False, aweights=rows.weights, ddof=0)
+    root = np.linalg.cholesky(covariance + _LEAST_VARIANCE * np.eye(len(center)))
+    return np.linalg.solve(root, (table - center).T).T, center, root
+
+
+def _log_densities(
+    mixture: OrderedMixture, rows: Pairs, response: Response, bounds: tuple[float, float]
+) -> Float[np.ndarray, " n"]:
+    """log p(y | x) of the mixture between the bounds."""
+    lines = target_lines(mixture)
+    found = []
+    for first in range(0, len(rows.y), _BLOCK):
+        some = rows.where(slice(first, first + _BLOCK))
+        found.append(log_mixture(lines.at(some.inputs), response, some.y, bounds))
+    return np.concatenate(found)
