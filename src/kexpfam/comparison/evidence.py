@@ -1,0 +1,129 @@
+"""The test: are the rows of two tables from one distribution, and where do they differ?
+
+codes of all rows → functions of columns, pairs and whole rows (`functions`)
+                  → their differences of means under all labels (`permutations`)
+                  → evidence, p-values (`statistics`)
+
+The mean of a product also moves where the means of both factors do, by the product of their moves.
+For every labeling that is known, and taken out:
+
+    Δ(h_i h_j) − Δh_i Δh_j (N₁ − N₂) / N.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from kexpfam.comparison.functions import (
+    ColumnFunctions,
+    column_functions,
+    interactions,
+    row_functions,
+    triples,
+)
+from kexpfam.comparison.permutations import Relabelings, relabelings
+from kexpfam.comparison.statistics import (
+    category_evidence,
+    combined,
+    corrected,
+    leveled,
+    number_evidence,
+    squares_evidence,
+    two_sided,
+)
+from kexpfam.data.kinds import ColumnKind
+
+__all__ = ["Evidence", "weighed"]
+
+# Most changes are those of single columns; the weights are shares of what a level allows for.
+_WEIGHTS = {"columns": 0.5, "pairs": 0.25, "triples": 0.125, "rows": 0.125}
+_N_FREQUENCIES, _MOST_TRIPLES = 128, 300
+
+
+class Evidence(NamedTuple):
+    """p-values, those of columns and of pairs each corrected for all columns and all pairs.
+
+    | name    | meaning                                                               |
+    |---------|-----------------------------------------------------------------------|
+    | p_value | of the hypothesis that all rows come from one distribution            |
+    | groups  | the same by columns, by pairs, by triples and by whole rows alone |
+    | values  | (d,)                                                                  |
+    | missing | (d,), one where no cell is missing                                    |
+    | pairs   | p-value of each pair of columns that was looked at                    |
+    """
+
+    p_value: float
+    groups: dict[str, float]
+    values: Float[np.ndarray, " d"]
+    missing: Float[np.ndarray, " d"]
+    pairs: dict[tuple[int, int], float]
+
+
+def weighed(
+    codes: Float[np.ndarray, "N d"],
+    kinds: Sequence[ColumnKind],
+    is_second: Bool[np.ndarray, " N"],
+    pairs: Sequence[tuple[int, int]] | None,
+    n_permutations: int,
+    generator: np.random.Generator,
+) -> Evidence:
+    """Everything that permutations of the labels say; `pairs` None for all."""
+    labels = relabelings(is_second, n_permutations, generator)
+    columns = [column_functions(column, kind) for column, kind in zip(codes.T, kinds, strict=True)]
+    holed = [place for place, one in enumerate(columns) if one.missing.shape[1]]
+    figures = [_of_column(labels, one) for one in columns]
+    figures += [_of_holes(labels, columns[place]) for place in holed]
+    groups = {"columns": np.stack(figures, axis=1)}
+    if pairs is None:
+        pairs = list(combinations(range(len(columns)), 2))
+    found = {pair: _of_pair(labels, columns[pair[0]], columns[pair[1]]) for pair in pairs}
+    told = {pair: evidence for pair, evidence in found.items() if evidence is not None}
+    if told:
+        groups["pairs"] = np.stack(list(told.values()), axis=1)
+    products = triples(columns, _MOST_TRIPLES, generator)
+    if products.shape[1]:
+        groups["triples"] = two_sided(labels.differences(products))
+    if len(columns) > 1:
+        rows = row_functions(columns, _N_FREQUENCIES, generator)
+        groups["rows"] = squares_evidence(labels.differences(rows))[:, None]
+    p_value, alone = combined(list(groups.values()), [_WEIGHTS[name] for name in groups])
+    of_columns = corrected(groups["columns"])
+    missing = np.ones(len(columns))
+    missing[holed] = of_columns[len(columns) :]
+    of_pairs = corrected(groups["pairs"]).tolist() if told else []
+    return Evidence(
+        p_value,
+        dict(zip(groups, alone, strict=True)),
+        of_columns[: len(columns)],
+        missing,
+        dict(zip(told, of_pairs, strict=True)),
+    )
+
+
+def _of_column(labels: Relabelings, column: ColumnFunctions) -> Float[np.ndarray, " B"]:
+    z = labels.differences(column.values)
+    return number_evidence(z) if column.is_number else category_evidence(z)
+
+
+def _of_holes(labels: Relabelings, column: ColumnFunctions) -> Float[np.ndarray, " B"]:
+    return two_sided(labels.differences(column.missing))[:, 0]
+
+
+def _of_pair(
+    labels: Relabelings, first: ColumnFunctions, second: ColumnFunctions
+) -> Float[np.ndarray, " B"] | None:
+    """The evidence of a pair, or None where the columns have no interaction."""
+    found = interactions(first, second)
+    if not found.functions.shape[1]:
+        return None
+    z = labels.differences(found.functions)
+    if labels.imbalance:
+        moves = [labels.differences(one.factors) for one in (first, second)]
+        both = moves[0][:, found.first] * moves[1][:, found.second]
+        z -= labels.imbalance * both / found.deviations
+    return leveled(np.maximum(squares_evidence(z), two_sided(z[:, 0])))
