@@ -97,7 +97,7 @@ def compare(
     first, second = map(str, labels)
     tables = join_tables(A, B, (first, second), columns, exclude, kinds)
     generator = seeded(random_state)
-    notes = one_sided_levels(tables)
+    notes = one_sided_levels(tables, (first, second))
     pairs = _pairs(tables, notes)
     tested = _thinned(tables, len(pairs), generator, notes)
     found = weighed(tested.codes, tested.kinds, tested.is_second, pairs, n_permutations, generator)

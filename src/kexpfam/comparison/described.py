@@ -132,10 +132,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def one_sided_levels(tables: JoinedTables) -> list[str]:
+def one_sided_levels(tables: JoinedTables, labels: tuple[str, str]) -> list[str]:
     """Sentences on levels that only one of the tables has."""
     sentences = []
-    labels = ("the first table", "the second table")
     for place, (kind, name) in enumerate(zip(tables.kinds, tables.names, strict=True)):
         if not kind.is_category:
             continue
@@ -144,7 +143,9 @@ def one_sided_levels(tables: JoinedTables) -> list[str]:
             column = tables.codes[rows, place]
             seen.append({int(code) for code in np.unique(column[~np.isnan(column)])})
         for side, label in enumerate(labels):
-            only = [names[code] for code in sorted(seen[side] - seen[1 - side])]
+            there = sorted(seen[side] - seen[1 - side])
+            # What is rare is pooled, and the pool is no level.
+            only = [names[code] for code in there if code < len(kind.levels)]
             if only and seen[1 - side]:
                 more = ", …" if len(only) > 5 else ""
                 sentences.append(f"Only {label} has {name} = {', '.join(only[:5])}{more}.")

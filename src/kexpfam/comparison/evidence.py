@@ -23,6 +23,7 @@ from kexpfam.comparison.functions import (
     ColumnFunctions,
     column_functions,
     interactions,
+    residuals,
     row_functions,
     triples,
 )
@@ -41,7 +42,7 @@ from kexpfam.data.kinds import ColumnKind
 __all__ = ["Evidence", "weighed"]
 
 # Most changes are those of single columns; the weights are shares of what a level allows for.
-_WEIGHTS = {"columns": 0.5, "pairs": 0.25, "triples": 0.125, "rows": 0.125}
+_WEIGHTS = {"columns": 0.4, "pairs": 0.2, "residuals": 0.2, "triples": 0.1, "rows": 0.1}
 _N_FREQUENCIES, _MOST_TRIPLES = 128, 300
 
 
@@ -51,7 +52,7 @@ class Evidence(NamedTuple):
     | name    | meaning                                                               |
     |---------|-----------------------------------------------------------------------|
     | p_value | of the hypothesis that all rows come from one distribution            |
-    | groups  | the same by columns, by pairs, by triples and by whole rows alone |
+    | groups  | the same by columns, pairs, residuals, triples and whole rows alone   |
     | values  | (d,)                                                                  |
     | missing | (d,), one where no cell is missing                                    |
     | pairs   | p-value of each pair of columns that was looked at                    |
@@ -85,12 +86,16 @@ def weighed(
     told = {pair: evidence for pair, evidence in found.items() if evidence is not None}
     if told:
         groups["pairs"] = np.stack(list(told.values()), axis=1)
-    products = triples(columns, _MOST_TRIPLES, generator)
-    if products.shape[1]:
-        groups["triples"] = two_sided(labels.differences(products))
     if len(columns) > 1:
-        rows = row_functions(columns, _N_FREQUENCIES, generator)
-        groups["rows"] = squares_evidence(labels.differences(rows))[:, None]
+        groups["residuals"] = two_sided(labels.differences(residuals(columns)))
+    products = [labels.differences(one) for one in triples(columns, _MOST_TRIPLES, generator)]
+    if products:
+        groups["triples"] = two_sided(np.concatenate(products, axis=1))
+    if len(columns) > 1:
+        rows = [
+            labels.differences(one) for one in row_functions(columns, _N_FREQUENCIES, generator)
+        ]
+        groups["rows"] = squares_evidence(np.concatenate(rows, axis=1))[:, None]
     p_value, alone = combined(list(groups.values()), [_WEIGHTS[name] for name in groups])
     of_columns = corrected(groups["columns"])
     missing = np.ones(len(columns))

@@ -17,9 +17,10 @@ function of x_j:
 
 Where the ratio of the two densities is a(x_i) + b(x_j), as it is to first order where single
 columns moved, r has the same mean in both tables: pairs are named that changed beyond their
-columns. Beyond pairs there are products of the ranks of three columns, and for all that is left cos
-and sin of w·z with frequencies w of whole rows: the differences of their means add up to a kernel's
-distance between the tables (maximum mean discrepancy).
+columns. Residuals of a column given all others, and their squares, see small moves off a plane that
+the rows lie near to. Beyond pairs there are products of the ranks of three columns, and for all
+that is left cos and sin of w·z with frequencies w of whole rows: the differences of their means add
+up to a kernel's distance between the tables (maximum mean discrepancy).
 
 | symbol | name              | shape  |
 |--------|-------------------|--------|
@@ -34,7 +35,7 @@ distance between the tables (maximum mean discrepancy).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ __all__ = [
     "Interactions",
     "column_functions",
     "interactions",
+    "residuals",
     "row_functions",
     "triples",
 ]
@@ -62,6 +64,9 @@ _MOST_FACTORS, _RARELY = 4, 0.01
 _LEAST_SPREAD = 1e-9
 # Of frequencies of whole rows, in units of the columns' deviations over the root of their number.
 _KERNEL_SCALES = (0.5, 1.0)
+_AT_A_TIME = 16
+# Added to correlations of one, so that columns that follow from others do no harm.
+_LEAST_PENALTY = 1e-4
 
 
 class ColumnFunctions(NamedTuple):
@@ -179,37 +184,53 @@ def interactions(first: ColumnFunctions, second: ColumnFunctions) -> Interaction
 
 def triples(
     columns: Sequence[ColumnFunctions], most: int, generator: np.random.Generator
-) -> Float[np.ndarray, "N t"]:
+) -> Iterator[Float[np.ndarray, "N t"]]:
     """Products of ranks (of a category: the indicator of its commonest level) of three columns.
 
     Of more than `most` triples some are drawn. Ranks are bounded, so that single rows do not
-    decide.
+    decide. Some functions at a time, so that memory does not grow with their number.
     """
     firsts = [one.values[:, 0] for one in columns if one.values.shape[1]]
-    total = math.comb(len(firsts), 3)
-    if total > most:
+    if math.comb(len(firsts), 3) > most:
         drawn = (generator.choice(len(firsts), 3, replace=False) for _ in range(most))
         places = sorted({tuple(sorted(one.tolist())) for one in drawn})
     else:
         places = list(combinations(range(len(firsts)), 3))
-    if not places:
-        return np.zeros((len(columns[0].missing), 0))
-    products = np.column_stack([firsts[i] * firsts[j] * firsts[k] for i, j, k in places])
-    return _standardized(products)
+    for start in range(0, len(places), _AT_A_TIME):
+        some = places[start : start + _AT_A_TIME]
+        products = np.column_stack([firsts[i] * firsts[j] * firsts[k] for i, j, k in some])
+        yield _standardized(products)
+
+
+def residuals(columns: Sequence[ColumnFunctions]) -> Float[np.ndarray, "N k"]:
+    """What is left of each column's first factor given all other factors, and its square.
+
+    With P the inverse of the factors' correlations, the residual of one in a linear regression on
+    all others is (P h)_j / P_jj.
+    """
+    functions = np.concatenate([one.factors for one in columns], axis=1)
+    n_rows, count = functions.shape
+    counts = [one.factors.shape[1] for one in columns]
+    firsts = [start for start, own in zip(np.cumsum([0, *counts]), counts, strict=False) if own]
+    correlations = functions.T @ functions / n_rows
+    correlations[np.diag_indices_from(correlations)] += _LEAST_PENALTY + 0.1 * count / n_rows
+    left = _standardized(functions @ np.linalg.inv(correlations)[:, firsts])
+    return np.concatenate([left, _standardized(left**2)], axis=1)
 
 
 def row_functions(
     columns: Sequence[ColumnFunctions], n_frequencies: int, generator: np.random.Generator
-) -> Float[np.ndarray, "N m"]:
+) -> Iterator[Float[np.ndarray, "N m"]]:
     """cos and sin of frequencies of all columns: those of a Gaussian kernel around whole rows."""
     parts = [one.coordinates for one in columns if one.coordinates.shape[1]]
     if not parts:
-        return np.zeros((len(columns[0].missing), 0))
+        return
     coordinates = np.concatenate(parts, axis=1)
     coordinates = coordinates / np.maximum(coordinates.std(axis=0), _LEAST_SPREAD)
     # Levels of one category are one column: together they weigh as much as a number.
     sizes = np.repeat([part.shape[1] for part in parts], [part.shape[1] for part in parts])
     frequencies = generator.standard_normal((n_frequencies, len(sizes))) / np.sqrt(sizes)
     frequencies *= generator.choice(_KERNEL_SCALES, (n_frequencies, 1)) / np.sqrt(len(parts))
-    angles = coordinates @ frequencies.T
-    return _standardized(np.concatenate([np.cos(angles), np.sin(angles)], axis=1))
+    for start in range(0, n_frequencies, _AT_A_TIME):
+        angles = coordinates @ frequencies[start : start + _AT_A_TIME].T
+        yield _standardized(np.concatenate([np.cos(angles), np.sin(angles)], axis=1))

@@ -112,7 +112,8 @@ class Comparison:
     level : float
         What p-values are held against in `differ`, `moved_columns` and `moved_pairs`.
     groups : dict
-        The same p-value by single columns, by pairs, by triples and by whole rows alone.
+        The same p-value by single columns, pairs, residuals of columns given the others,
+        triples, and whole rows alone.
     columns : tuple of ColumnChange
         All columns, the surest change first.
     pairs : tuple of PairChange

@@ -8,7 +8,7 @@ never the level.
 
     evidence of a column     E_j = max over its statistics of −log p
     column's p-value         share of labels with  max over all columns of E ≥ E_j
-    a group's p-value p_g    the same of the largest evidence in it (columns, pairs, triples, rows)
+    a group's p-value p_g    the same of the largest evidence in it (columns, pairs, …)
     the tables' p-value      share of labels with  min over groups of p_g / weight_g  as small
 
 The p-value of a column holds for all columns together (the maximum over all of them is what it is
