@@ -4,10 +4,9 @@ codes of all rows → functions of columns, pairs and whole rows (`functions`)
                   → their differences of means under all labels (`permutations`)
                   → evidence, p-values (`statistics`)
 
-The mean of a product also moves where the means of both factors do, by the product of their moves.
-For every labeling that is known, and taken out:
-
-    Δ(h_i h_j) − Δh_i Δh_j (N₁ − N₂) / N.
+Pairs that seem to have moved are looked at again beside the moves of their columns (`additive`),
+because the mean of a product also moves where those of both factors do. The larger of the two
+p-values is a pair's own.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from kexpfam.comparison.additive import beyond_additive
 from kexpfam.comparison.functions import (
     ColumnFunctions,
     column_functions,
@@ -44,6 +44,8 @@ __all__ = ["Evidence", "weighed"]
 # Most changes are those of single columns; the weights are shares of what a level allows for.
 _WEIGHTS = {"columns": 0.4, "pairs": 0.2, "residuals": 0.2, "triples": 0.1, "rows": 0.1}
 _N_FREQUENCIES, _MOST_TRIPLES = 128, 300
+# Pairs with p-values above this are not called moved at any level of use.
+_LOOKED_AT_AGAIN = 0.2
 
 
 class Evidence(NamedTuple):
@@ -100,13 +102,13 @@ def weighed(
     of_columns = corrected(groups["columns"])
     missing = np.ones(len(columns))
     missing[holed] = of_columns[len(columns) :]
-    of_pairs = corrected(groups["pairs"]).tolist() if told else []
+    of_pairs = _beside_columns(labels, columns, is_second, told) if told else {}
     return Evidence(
         p_value,
         dict(zip(groups, alone, strict=True)),
         of_columns[: len(columns)],
         missing,
-        dict(zip(told, of_pairs, strict=True)),
+        of_pairs,
     )
 
 
@@ -124,11 +126,33 @@ def _of_pair(
 ) -> Float[np.ndarray, " B"] | None:
     """The evidence of a pair, or None where the columns have no interaction."""
     found = interactions(first, second)
-    if not found.functions.shape[1]:
+    if not found.shape[1]:
         return None
-    z = labels.differences(found.functions)
-    if labels.imbalance:
-        moves = [labels.differences(one.factors) for one in (first, second)]
-        both = moves[0][:, found.first] * moves[1][:, found.second]
-        z -= labels.imbalance * both / found.deviations
+    return _pair_evidence(labels.differences(found))
+
+
+def _pair_evidence(z: Float[np.ndarray, "B q"]) -> Float[np.ndarray, " B"]:
+    """By the first product alone, which is that of the ranks' quantiles, or by all of them."""
     return leveled(np.maximum(squares_evidence(z), two_sided(z[:, 0])))
+
+
+def _beside_columns(
+    labels: Relabelings,
+    columns: Sequence[ColumnFunctions],
+    is_second: Bool[np.ndarray, " N"],
+    told: dict[tuple[int, int], Float[np.ndarray, " B"]],
+) -> dict[tuple[int, int], float]:
+    """p-values of pairs; of those that are low, beside the moves of the columns."""
+    evidence = np.stack(list(told.values()), axis=1)
+    found = corrected(evidence)
+    again = np.zeros(len(found))
+    for place in np.flatnonzero(found <= _LOOKED_AT_AGAIN):
+        first, second = (columns[column] for column in list(told)[place])
+        functions = interactions(first, second)
+        z = labels.differences(functions)
+        additive = np.concatenate([first.additive, second.additive], axis=1)
+        z[0] = beyond_additive(is_second, additive, functions)
+        beside = evidence.copy()
+        beside[0, place] = _pair_evidence(z)[0]
+        again[place] = corrected(beside)[place]
+    return dict(zip(told, np.maximum(found, again).tolist(), strict=True))

@@ -40,7 +40,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from numpy.polynomial import legendre
 from scipy.special import ndtri
 
@@ -48,7 +48,6 @@ from kexpfam.data.kinds import ColumnKind
 
 __all__ = [
     "ColumnFunctions",
-    "Interactions",
     "column_functions",
     "interactions",
     "residuals",
@@ -150,36 +149,21 @@ def _standardized(values: Float[np.ndarray, "N k"], drop: bool = True) -> Float[
     return values[:, varies] if drop else values
 
 
-class Interactions(NamedTuple):
-    """Functions r of a pair, with the factors that each is made of and its deviation before."""
-
-    functions: Float[np.ndarray, "N q"]
-    first: Int[np.ndarray, " q"]
-    second: Int[np.ndarray, " q"]
-    deviations: Float[np.ndarray, " q"]
-
-
-def interactions(first: ColumnFunctions, second: ColumnFunctions) -> Interactions:
+def interactions(first: ColumnFunctions, second: ColumnFunctions) -> Float[np.ndarray, "N q"]:
     """Products of the columns' factors, less the best sum of functions of each column."""
-    sizes = first.factors.shape[1], second.factors.shape[1]
-    left, right = np.indices(sizes).reshape(2, -1)
-    products = (first.factors[:, :, None] * second.factors[:, None, :]).reshape(-1, len(left))
+    products = first.factors[:, :, None] * second.factors[:, None, :]
+    products = products.reshape(len(products), -1)
     if not products.shape[1]:
-        return Interactions(products, left, right, np.ones(0))
+        return products
     additive = np.concatenate([first.additive, second.additive], axis=1)
     gram = additive.T @ additive / len(additive)
     # The functions of a column can be dependent; a little penalty takes any of the best sums.
     gram[np.diag_indices_from(gram)] += 1e-6
     products -= products.mean(axis=0)
-    weights = np.linalg.solve(gram, additive.T @ products / len(additive))
     before = products.std(axis=0)
-    products -= additive @ weights
+    products -= additive @ np.linalg.solve(gram, additive.T @ products / len(additive))
     # What is a sum already (two copies of one category) has no interaction but rounding errors.
-    deviations = products.std(axis=0)
-    is_there = (deviations > 1e-3 * before) & (deviations > _LEAST_SPREAD)
-    products, deviations = products[:, is_there], deviations[is_there]
-    functions = (products - products.mean(axis=0)) / deviations
-    return Interactions(functions, left[is_there], right[is_there], deviations)
+    return _standardized(products[:, products.std(axis=0) > 1e-3 * before])
 
 
 def triples(

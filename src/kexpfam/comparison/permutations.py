@@ -50,13 +50,6 @@ class Relabelings:
     chosen: sparse.csr_array
     sizes: tuple[int, int]
 
-    @property
-    def imbalance(self) -> float:
-        """What the product of two standardized differences adds to that of their product."""
-        n_first, n_second = self.sizes
-        total = n_first + n_second
-        return (n_first - n_second) / np.sqrt(n_first * n_second * (total - 1))
-
     def differences(self, functions: Float[np.ndarray, "N k"]) -> Float[np.ndarray, "B k"]:
         """Standardized differences of means, second table less first, for all labels."""
         n_first, n_second = self.sizes
