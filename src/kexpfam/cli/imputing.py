@@ -21,7 +21,7 @@ from kexpfam.data.dialects import Dialect
 __all__ = ["draw_the_rest", "impute_rows"]
 
 # Times that a row is drawn anew while it fails a condition.
-_MOST_TRIES = 50
+_MOST_TRIES = 20
 
 
 def impute_rows(
