@@ -34,7 +34,7 @@ from sklearn.ensemble import RandomForestClassifier
 import kexpfam
 
 RESULTS = Path(__file__).parent / "results" / "compare.md"
-LEVEL, N_NULL, N_CHANGED = 0.05, 200, 60
+LEVEL, N_NULL, N_CHANGED, N_SMALL = 0.05, 100, 40, 200
 
 
 # -- tables -------------------------------------------------------------------------------------
@@ -282,8 +282,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     begin = time.perf_counter()
     of_power = power(fewer or N_NULL, fewer or N_CHANGED)
-    of_size = small_tables(fewer or N_NULL)
-    of_divergence = divergences(min(fewer or 8, 8))
+    of_size = small_tables(fewer or N_SMALL)
+    of_divergence = divergences(min(fewer or 5, 5))
     page = [
         "# Two tables side by side",
         "",

@@ -82,7 +82,12 @@ def _histogram(
     low, high = np.quantile(both, [0.005, 0.995])
     if not low < high:
         low, high = float(both.min()), float(both.max())
-    edges = np.linspace(low, high, _N_BINS + 1) if low < high else low + np.array([-0.5, 0.5])
+    if kind.is_discrete and high - low <= 2 * _N_BINS:
+        edges = np.arange(np.floor(low), np.ceil(high) + 2) - 0.5
+    elif low < high:
+        edges = np.linspace(low, high, _N_BINS + 1)
+    else:
+        edges = low + np.array([-0.5, 0.5])
     counts = [np.histogram(np.clip(part, edges[0], edges[-1]), edges)[0] for part in parts]
     return tuple(edges.tolist()), [_shares(count) for count in counts]
 
