@@ -11,6 +11,7 @@ EXAMPLES = sorted(Path(__file__).parents[1].joinpath("examples").glob("*.py"))
 # compiled for an example serves the others.
 FEWER = {
     "anomaly_detection": [("range(5)", "range(1)")],
+    "compare_tables": [("week(600", "week(90"), ("week(450", "week(80")],
     "conditional_density": [("draw(1500", "draw(300"), ("n_components=256", "n_components=64")],
     "density_ratio": [("1000", "300"), ("n_components=128", "n_components=64")],
     "hamiltonian_sampling": [("400, seed", "200, seed"), ("n_components=128", "n_components=64")],

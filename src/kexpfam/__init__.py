@@ -11,6 +11,7 @@ from kexpfam.version import __version__
 # Names are imported when they are first asked for: the command line's help need not wait for JAX.
 _HOMES = {
     "base": ("BoxBase", "GaussianBase", "MixtureBase", "UniformBase"),
+    "comparison": ("Comparison", "compare"),
     "estimators": (
         "ConditionalKernelExponentialFamily",
         "KernelAnomalyDetector",
@@ -96,6 +97,12 @@ if TYPE_CHECKING:
     )
     from kexpfam.base import (
         UniformBase as UniformBase,
+    )
+    from kexpfam.comparison import (
+        Comparison as Comparison,
+    )
+    from kexpfam.comparison import (
+        compare as compare,
     )
     from kexpfam.estimators import (
         ConditionalKernelExponentialFamily as ConditionalKernelExponentialFamily,

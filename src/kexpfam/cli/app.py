@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kexpfam.cli.anomaly_command import anomalies
+from kexpfam.cli.compare_command import compare
 from kexpfam.cli.example_commands import demo, reproduce
 from kexpfam.cli.fit_command import fit
 from kexpfam.cli.page_commands import info, report
@@ -19,7 +20,7 @@ _EPILOGUE = (
     "Data are text (.csv, .tsv, .txt), JSON (.jsonl, .json), Excel (.xlsx), Parquet, Arrow "
     "(.arrow, .feather, .ipc) or .npy files; text and JSON may be compressed (.gz, .bz2, .xz, "
     ".zst, .zip), and - reads standard input. Exit codes: 0 done, 1 files or settings that cannot "
-    "be used, 2 wrong options, 130 interrupted."
+    "be used, 2 wrong options, 3 a p-value below --fail-below, 130 interrupted."
 )
 
 app = typer.Typer(
@@ -58,6 +59,7 @@ app.command()(predict)
 app.command()(sample)
 app.command()(impute)
 app.command()(anomalies)
+app.command()(compare)
 app.command("test")(judge)
 app.command()(info)
 app.command()(report)

@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from kexpfam.data.columns import require_columns
+from kexpfam.data.columns import require_columns, shared_columns
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.file_kinds import kind_of
 from kexpfam.data.first_rows import FirstRows, first_rows
 from kexpfam.data.troubles import number_trouble, table_trouble
 
-__all__ = ["STANDARD", "check_names", "first_look", "is_data", "split_names"]
+__all__ = ["STANDARD", "check_names", "first_look", "first_look_at_two", "is_data", "split_names"]
 
 STANDARD = "-"
 
@@ -84,6 +84,35 @@ def first_look(
             _refuse_others(name, found, [*chosen, *([weights] if weights else [])])
         elif takes == "tables" and found is not None:
             _refuse(table_trouble(found, chosen, kinds))
+
+
+def first_look_at_two(
+    files: tuple[str, str],
+    dialect: Dialect,
+    *,
+    columns: str | None = None,
+    exclude: str | None = None,
+    kinds: Collection[str] = (),
+) -> None:
+    """Raise if the first rows of two tables show that they cannot be compared."""
+    if files == (STANDARD, STANDARD):
+        raise ValueError("Only one of the tables can be read from standard input.")
+    looks = [None if name == STANDARD else first_rows(Path(name), dialect) for name in files]
+    names = [
+        None if file == STANDARD else _opened(file).names if look is None else look.layout.taken
+        for file, look in zip(files, looks, strict=True)
+    ]
+    wanted, others = split_names(columns), split_names(exclude)
+    if names[0] is not None and names[1] is not None:
+        wanted = shared_columns((names[0], names[1]), files, wanted, others)
+    for look in looks:
+        if look is not None:
+            chosen = [
+                name
+                for name in (wanted or look.layout.taken)
+                if name in look.layout.taken and name not in (others or ())
+            ]
+            _refuse(table_trouble(look, chosen, kinds))
 
 
 def _refuse_others(name: str, found: FirstRows | None, columns: Sequence[str]) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import typer
+from jaxtyping import Bool
 
+from kexpfam.cli.drawing import chosen, conditions_for, joined
 from kexpfam.cli.inputs import STANDARD, opened
 from kexpfam.cli.models import column_names, loaded
 from kexpfam.cli.outputs import check_holds_words, check_table_output, table_output
 from kexpfam.cli.tables import columns_of, kinds_by_name, table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.conditions import Condition
 from kexpfam.data.dialects import Dialect
 
 __all__ = ["draw_the_rest", "impute_rows"]
+
+# Times that a row is drawn anew while it fails a condition.
+_MOST_TRIES = 20
 
 
 def impute_rows(
@@ -24,6 +31,7 @@ def impute_rows(
     terminal: Terminal,
     *,
     draws: int,
+    require: Sequence[str] = (),
     seed: int,
     force: bool,
     dialect: Dialect,
@@ -43,6 +51,7 @@ def impute_rows(
         output,
         terminal,
         seed=seed,
+        conditions=conditions_for(require, column_names(model)),
         rows_are_named=draws > 1,
         partly=False,
         dialect=dialect,
@@ -57,6 +66,7 @@ def draw_the_rest(
     terminal: Terminal,
     *,
     seed: int,
+    conditions: Sequence[Condition] = (),
     rows_are_named: bool,
     partly: bool,
     dialect: Dialect,
@@ -67,7 +77,7 @@ def draw_the_rest(
     say which row of the data it is, and which of its draws.
     """
     generator = np.random.RandomState(seed)
-    n_rows, filled = 0, 0
+    n_rows, filled, failing = 0, 0, 0
     with opened(files, terminal, dialect=dialect) as data:
         known = list(kinds_by_name(model, data))
         there = data.names or column_names(model)
@@ -77,14 +87,20 @@ def draw_the_rest(
             for rows, whole in table_blocks(model, data, others=True, partly=partly):
                 numbers = np.arange(n_rows + 1, n_rows + len(rows) + 1)
                 for draw in range(1, n_draws + 1):
-                    found = model.impute(rows, random_state=generator)
+                    found, n_failing = _imputed(model, rows, generator, conditions)
+                    failing += n_failing
                     columns = _merged(whole, found, known)
                     check_holds_words(output, columns)
                     which = [numbers, np.full(len(rows), draw)] if rows_are_named else []
                     write([*which, *columns])
                 n_rows += len(rows)
-                filled += _holes(rows)
+                filled += int(_holes(rows).sum())
     times = "" if n_draws == 1 else f" {n_draws} times each"
+    if failing:
+        terminal.warn(
+            f"{failing} rows fail a condition of --require after {_MOST_TRIES} tries, by values "
+            "that were there or for want of likely ones."
+        )
     lines = [f"{n_rows} rows, {filled} empty cells drawn{times}, with seed {seed}."]
     if output != STANDARD:
         lines.append(f"Table: {output}")
@@ -92,10 +108,34 @@ def draw_the_rest(
         "output": output,
         "rows": n_rows * n_draws,
         "cells": filled,
+        **({"failing": failing} if conditions else {}),
         "columns": headings,
         "seed": seed,
     }
     terminal.done(record, lines)
+
+
+def _imputed(
+    model: Any, rows: Any, generator: np.random.RandomState, conditions: Sequence[Condition]
+) -> tuple[Any, int]:
+    """Rows with empty cells drawn, again where they fail a condition; and how many still do."""
+    found = model.impute(rows, random_state=generator)
+    if not conditions:
+        return found, 0
+    names, has_holes = column_names(model), _holes(rows).any(axis=1)
+    for _ in range(_MOST_TRIES):
+        columns = dict(zip(names, columns_of(found), strict=True))
+        keep = np.all([one.holds(columns) for one in conditions], axis=0)
+        again = np.flatnonzero(~keep & has_holes)
+        if not len(again):
+            break
+        others = np.setdiff1d(np.arange(len(rows)), again)
+        drawn = model.impute(chosen(rows, again), random_state=generator)
+        order = np.argsort(np.concatenate([others, again]))
+        found = chosen(joined([chosen(found, others), drawn]), order)
+    columns = dict(zip(names, columns_of(found), strict=True))
+    failing = ~np.all([one.holds(columns) for one in conditions], axis=0)
+    return found, int(failing.sum())
 
 
 def _merged(whole: Any, found: Any, names: list[str]) -> list[np.ndarray]:
@@ -108,7 +148,9 @@ def _merged(whole: Any, found: Any, names: list[str]) -> list[np.ndarray]:
     return list((there | replaced).values())
 
 
-def _holes(rows: Any) -> int:
+def _holes(rows: Any) -> Bool[np.ndarray, "n d"]:
+    """Which cells are empty."""
     if isinstance(rows, np.ndarray):
-        return int(sum(value is None or value != value for value in rows.ravel()))
-    return int(rows.isna().to_numpy().sum())
+        empty = [value is None or value != value for value in rows.ravel()]
+        return np.array(empty, bool).reshape(rows.shape)
+    return rows.isna().to_numpy()

@@ -21,6 +21,7 @@ __all__ = [
     "Kinds",
     "ModelPath",
     "Quiet",
+    "Require",
     "Seed",
     "TableOutput",
     "reads_tables",
@@ -55,6 +56,14 @@ TableOutput = Annotated[
         "-o",
         metavar="FILE",
         help="A .parquet, .csv or .npy file, or - for CSV on standard output.",
+    ),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="A condition that every row must keep, such as 'low <= high' or 'age >= 18' "
+        "(repeatable).",
     ),
 ]
 Kinds = Annotated[

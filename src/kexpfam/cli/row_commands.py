@@ -18,6 +18,7 @@ from kexpfam.cli.options import (
     Json,
     ModelPath,
     Quiet,
+    Require,
     Seed,
     TableOutput,
     reads_tables,
@@ -154,6 +155,23 @@ def sample(
             help="Rows to draw the rest of: the target, or what the file does not have.",
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A value that all rows have; the other columns are drawn given it (repeatable).",
+        ),
+    ] = None,
+    require: Require = None,
+    privacy: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="TRAIN HELDOUT",
+            help="Compare the distances to the nearest row that the model was fitted to (TRAIN) "
+            "with those of rows that it has not seen (HELDOUT).",
+        ),
+    ] = None,
     output: TableOutput = "-",
     seed: Seed = 0,
     method: Annotated[
@@ -174,19 +192,20 @@ def sample(
 
     Categories, whole numbers and bounds come back as such. With `--given` every row of the file is
     completed: columns of the model that the file does not have, and empty cells, are drawn given
-    the others.
+    the others. Rows that fail a condition of `--require` are drawn again. `--privacy` says whether
+    the rows are nearer to training rows than held-out rows are, and how many are exact copies.
 
     Examples:
 
-      kexpfam sample model.kexpfam -n 10000 -o draws.parquet
+      kexpfam sample model.kexpfam -n 10000 -o draws.parquet --privacy train.csv held_out.csv
 
-      kexpfam sample model.kexpfam -n 5
+      kexpfam sample model.kexpfam -n 5 --set city=north --require "min_price <= price"
 
       kexpfam sample prices.kexpfam --given houses.csv -n 20
     """
     with Terminal(as_json, quiet, debug) as terminal:
-        first_look(given or [], dialect)
-        from kexpfam.cli.sampling import sample_rows
+        first_look([*(given or ()), *(privacy or ())], dialect)
+        from kexpfam.cli.sampling import Wishes, sample_rows
 
         when_imported()
         sample_rows(
@@ -197,6 +216,7 @@ def sample(
             seed=seed,
             method=method,
             given=given or [],
+            wishes=Wishes(settings or [], require or [], privacy),
             force=force,
             dialect=dialect,
         )
@@ -211,6 +231,7 @@ def impute(
         int,
         typer.Option(min=1, help="The number of times to draw what is missing."),
     ] = 1,
+    require: Require = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: Json = False,
@@ -223,7 +244,8 @@ def impute(
 
     The table has all columns of the data; those that the model does not know stay as they are. With
     `--draws` there are several completed rows for each, and their `row` and `draw` come first:
-    multiple imputation. What is missing is taken to be missing at random.
+    multiple imputation. What is missing is taken to be missing at random. What fails a condition of
+    `--require` is drawn again.
 
     Examples:
 
@@ -237,7 +259,15 @@ def impute(
 
         when_imported()
         impute_rows(
-            model, data, output, terminal, draws=draws, seed=seed, force=force, dialect=dialect
+            model,
+            data,
+            output,
+            terminal,
+            draws=draws,
+            require=require or [],
+            seed=seed,
+            force=force,
+            dialect=dialect,
         )
 
 

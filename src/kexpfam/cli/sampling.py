@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import typer
 
+from kexpfam.cli.drawing import conditions_for, drawn_under, given_rows
 from kexpfam.cli.imputing import draw_the_rest
 from kexpfam.cli.inputs import STANDARD, opened
 from kexpfam.cli.models import column_names, is_conditional, loaded, target_name
@@ -15,11 +17,26 @@ from kexpfam.cli.outputs import check_holds_words, check_table_output, table_out
 from kexpfam.cli.scoring import blocks, columns_for, positional
 from kexpfam.cli.tables import columns_of
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.columns import require_columns
 from kexpfam.data.dialects import Dialect
+from kexpfam.metrics import privacy
 
-__all__ = ["sample_rows"]
+__all__ = ["Wishes", "sample_rows"]
 
 _ROWS = 1000
+
+
+class Wishes(NamedTuple):
+    """Values that are set, conditions that must hold, and tables to measure privacy with."""
+
+    settings: list[str]
+    require: list[str]
+    privacy: tuple[str, str] | None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a wish."""
+        return bool(self.settings or self.require or self.privacy)
 
 
 def sample_rows(
@@ -31,12 +48,23 @@ def sample_rows(
     seed: int,
     method: str | None,
     given: list[str],
+    wishes: Wishes,
     force: bool,
     dialect: Dialect,
 ) -> None:
     """Draw rows, or targets at given rows, and write them."""
     check_table_output(output, force, terminal)
     model = loaded(model_path, terminal)
+    if wishes.any and (is_conditional(model) or given):
+        raise typer.BadParameter(
+            "--set, --require and --privacy are for rows drawn as a whole: leave out --given, and "
+            "take a model of whole rows."
+        )
+    if wishes.settings and (not hasattr(model, "impute") or method is not None):
+        raise typer.BadParameter(
+            f"--set is for models that can fill in what is not given, without --method; "
+            f"{model_path} is a {type(model).__name__}. Fit a KernelChain: kexpfam fit DATA."
+        )
     if is_conditional(model):
         if not given or method is not None:
             raise typer.BadParameter(
@@ -70,18 +98,55 @@ def sample_rows(
         return
     n_rows = n_rows or _ROWS
     options = {} if method is None else {"method": method}
+    names = column_names(model)
+    conditions = conditions_for(wishes.require, names)
+    tables = [_read(one, names, terminal, seed, dialect) for one in wishes.privacy or ()]
+
+    def draw(count: int, number: int) -> Any:
+        state = seed if number == 0 else np.random.RandomState([seed, number])
+        if wishes.settings:
+            return model.impute(given_rows(model, wishes.settings, count), random_state=state)
+        return model.sample(count, random_state=state, **options)
+
     with terminal.working(f"drawing {n_rows} rows"):
-        rows = model.sample(n_rows, random_state=seed, **options)
-    names, columns = column_names(model), columns_of(rows)
+        rows, n_tried = drawn_under(draw, n_rows, conditions, names)
+    columns = columns_of(rows)
     check_holds_words(output, columns)
     with table_output(output, names) as write:
         for start in range(0, n_rows, 8192):
             write([column[start : start + 8192] for column in columns])
     lines = [f"{n_rows} rows drawn with seed {seed}."]
+    record = {"output": output, "rows": n_rows, "columns": names, "seed": seed}
+    if conditions:
+        record["tried"] = n_tried
+        lines.append(f"{n_rows / n_tried:.1%} of {n_tried} rows kept the conditions.")
     if output != STANDARD:
         lines.append(f"Table: {output}")
-    record = {"output": output, "rows": n_rows, "columns": names, "seed": seed}
+    if tables:
+        with terminal.working("measuring distances"):
+            found = privacy(_like(rows, tables[0], names), *tables, random_state=seed)
+        record["privacy"] = found.to_dict()
+        lines += found.lines()
     terminal.done(record, lines)
+
+
+def _read(file: str, names: list[str], terminal: Terminal, seed: int, dialect: Dialect) -> Any:
+    """The model's columns of a file, or of an array all of them."""
+    with opened([file], terminal, dialect=dialect) as data:
+        there = data.names
+        if there is None:
+            return data.table(seed).frame
+        require_columns(file, names, there)
+        return replace(data, columns=tuple(names)).table(seed).frame
+
+
+def _like(rows: Any, table: Any, names: list[str]) -> Any:
+    """Draws as the tables are: an array where these are arrays, else a data frame."""
+    if isinstance(table, np.ndarray) or not isinstance(rows, np.ndarray):
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=names)
 
 
 def _sample_targets(

@@ -119,10 +119,16 @@ def table_blocks(
 
 
 def columns_of(rows: Any) -> list[np.ndarray]:
-    """The columns of an array or a data frame, None where nothing is in a column of words."""
+    """The columns of an array or a data frame, None where nothing is in a column of words.
+
+    Categories of a frame stay what they are, with all of their levels: Parquet can hold them.
+    """
     if isinstance(rows, np.ndarray):
         return list(rows.T)
-    return [_plain(rows[name].to_numpy()) for name in rows.columns]
+    return [
+        rows[name].array if str(rows[name].dtype) == "category" else _plain(rows[name].to_numpy())
+        for name in rows.columns
+    ]
 
 
 def _plain(column: np.ndarray) -> np.ndarray:

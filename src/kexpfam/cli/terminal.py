@@ -8,7 +8,7 @@ Results go to standard output; remarks, warnings, progress and errors to standar
 | 0    | it did what was asked                                             |
 | 1    | files, rows or settings cannot be used, or the library is at fault |
 | 2    | options or arguments are wrong                                    |
-| 3    | a verdict that was asked for as a code (`test --fail-below`)      |
+| 3    | a verdict that was asked for as a code (`--fail-below`)           |
 | 130  | it was interrupted (Ctrl-C)                                       |
 | 141  | whoever read its output has gone (`| head`)                       |
 """

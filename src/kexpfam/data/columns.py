@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from kexpfam.choices import nearest
 
-__all__ = ["called", "dropping", "in_formula", "of_every_column", "require_columns"]
+__all__ = [
+    "called",
+    "dropping",
+    "in_formula",
+    "of_every_column",
+    "require_columns",
+    "several",
+    "shared_columns",
+]
 
 T = TypeVar("T")
 
@@ -74,3 +82,47 @@ def of_every_column(
             f"such columns out: {dropping(refused, names)}."
         )
     return found
+
+
+def shared_columns(
+    names: Sequence[Sequence[str]],
+    labels: tuple[str, str],
+    columns: Collection[str] | None,
+    exclude: Collection[str] | None,
+) -> list[str]:
+    """The columns to compare; names that only one table has are all named in one error."""
+    first, second = names
+    everywhere = [*first, *(name for name in second if name not in first)]
+    for name in (*(columns or ()), *(exclude or ())):
+        if name not in everywhere:
+            raise ValueError(
+                f"Neither {labels[0]} nor {labels[1]} has a column {name!r}."
+                f"{nearest(name, everywhere)}"
+            )
+    wanted = [
+        name
+        for name in (columns if columns is not None else everywhere)
+        if name not in (exclude or ())
+    ]
+    gone = [
+        (label, [name for name in wanted if name not in there])
+        for label, there in zip(labels, names, strict=True)
+    ]
+    if any(missing for _, missing in gone):
+        sentences = [
+            f"{label} has no column {several(missing)}." for label, missing in gone if missing
+        ]
+        both = sorted({name for _, missing in gone for name in missing}, key=everywhere.index)
+        raise ValueError(
+            f"{' '.join(sentences)} Compare the others: --exclude {','.join(both)} on the command "
+            f"line, or exclude={both!r}."
+        )
+    if not wanted:
+        raise ValueError("No column is left to compare.")
+    return wanted
+
+
+def several(names: Sequence[str]) -> str:
+    """Names with commas between them, and how many more there are."""
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    return ", ".join(map(repr, names[:_MOST_SHOWN])) + more

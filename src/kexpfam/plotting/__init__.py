@@ -6,6 +6,7 @@ gray and for color-blind readers.
 """
 
 from kexpfam.plotting.calibration import plot_calibration, plot_log_density_quantiles
+from kexpfam.plotting.comparison import plot_comparison
 from kexpfam.plotting.conditional import (
     plot_conditional,
     plot_conditional_curves,
@@ -21,6 +22,7 @@ from kexpfam.plotting.score_field import plot_score_field
 
 __all__ = [
     "plot_calibration",
+    "plot_comparison",
     "plot_conditional",
     "plot_conditional_curves",
     "plot_corner",
