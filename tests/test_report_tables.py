@@ -110,19 +110,18 @@ def test_rows_and_draws_are_compared_by_log_densities_of_complete_rows(report, h
     assert "kernel Stein test" in report.sections["goodness"].body
 
 
-def test_the_value_to_look_at_has_the_lowest_term(report, frame):
-    """A perch with the length of a pike: length comes last in the chain."""
+def test_the_value_to_look_at_is_explained_as_by_the_model(report, frame):
+    """A perch with the length of a pike."""
     model, unusual = report.model, report.sections["unusual"]
     place = list(unusual.data["numbers"]).index(STRANGE + 1)
     assert place < 3
     assert NAMES[unusual.data["marked"][place]] == "length"
-    assert "term of the chain rule" in unusual.data["measure"]
     low, high = unusual.data["expected"][place]
     assert 10 < low < 25 < high < 50
-    draws = model.contributions(model.sample(2000, random_state=SEED))["length"]
-    own = model.contributions(frame)["length"][STRANGE]
-    share = (np.sum(draws <= own) + 1) / 2001
-    assert unusual.data["surprise"][place, 1] == pytest.approx(-np.log(share))
+    why = model.explain(frame.iloc[[STRANGE]])
+    np.testing.assert_allclose(unusual.data["surprise"][place], why.surprise[0], rtol=1e-6)
+    assert unusual.data["words"][place] == why.in_words()[0]
+    assert why.in_words()[0].startswith("'length' is 62, expected ")
 
 
 def test_pairs_have_levels_by_their_place(report, held_out):

@@ -22,6 +22,16 @@ class Progress:
         self._verbose = bool(verbose)
         self._note = ""
 
+    @property
+    def verbose(self) -> bool:
+        """Whether anything is shown."""
+        return self._verbose
+
+    def stage(self, text: str) -> None:
+        """A line that says what comes next, above the bars of it."""
+        if self._verbose:
+            Console(stderr=True).print(text, style="bold", highlight=False)
+
     def note(self, text: str) -> None:
         """A few words shown at the end of the current bar."""
         self._note = text

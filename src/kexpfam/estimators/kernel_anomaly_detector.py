@@ -16,7 +16,12 @@ from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import CalibrationWarning, ModelFileError
-from kexpfam.pipeline.anomalies import AnomalyFit, fit_anomalies, read_for_anomalies
+from kexpfam.pipeline.anomalies import (
+    AnomalyFit,
+    expected_without_folds,
+    fit_anomalies,
+    read_for_anomalies,
+)
 from kexpfam.progress import Progress
 
 __all__ = ["KernelAnomalyDetector"]
@@ -264,7 +269,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
             With ``columns``, ``values``, ``low``, ``high``, ``surprise`` and ``in_words()``.
         """
         codes = self._codes(X)
-        return explained(self.fitted_, codes, np.zeros(len(codes), int), coverage)
+        return self._explained(codes, np.zeros(len(codes), int), coverage)
 
     def explain_training_rows(self, X: Any, places: Any, coverage: float = 0.9) -> Explanation:
         """The same for some of the rows of `fit`, by densities that were fitted without them.
@@ -287,7 +292,22 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
                 f"X must hold the {len(self.folds_)} rows of fit; got {len(codes)}. For other rows "
                 "take explain."
             )
-        return explained(self.fitted_, codes[places], self.folds_[places], coverage)
+        return self._explained(codes[places], self.folds_[places], coverage)
+
+    def _explained(
+        self, codes: Float[np.ndarray, "n d"], folds: Int[np.ndarray, " n"], coverage: float
+    ) -> Explanation:
+        """Of rows, each by the densities without its fold."""
+        fit, coverage = self.fitted_, checked_share("coverage", coverage)
+        found = expected_without_folds(fit, codes, folds, coverage)
+
+        def in_units(number: float, column: int) -> float:
+            if fit.table.kinds[column].is_category:
+                return number
+            whole = np.full((1, len(fit.tails.scale)), number)
+            return float(fit.tails.backward(whole)[0, column])
+
+        return explained(fit.table, codes, found, in_units)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,10 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.choices import checked_name, entropy, nearest, seeded, shown, whole
+from kexpfam.choices import share as checked_share
 from kexpfam.data.columns import called
 from kexpfam.data.mixed import read_mixed
 from kexpfam.estimators.checks import checked_flag, checked_weights
 from kexpfam.estimators.conditionals import TableConditional
+from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.frames import framed
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
@@ -22,6 +24,7 @@ from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import ModelFileError
 from kexpfam.model.chain import ChainDensity
+from kexpfam.model.expected import expected_values
 from kexpfam.pipeline.chain import ChainFit, ChainSettings, fit_chain
 from kexpfam.progress import Progress
 from kexpfam.sampling.completions import completed
@@ -244,6 +247,39 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         codes = self.as_numbers(X)
         found = self.density_.contributions(codes)
         return framed(X, found, self.fitted_.table.labels())
+
+    def explain(self, X: Any, coverage: float = 0.9) -> Explanation:
+        """The column that makes each row unusual, and what was to be expected there.
+
+        Every value is compared with what could stand there given all other values of its row. The
+        surprise of a value is −log of the probability of one that is no likelier: 3 for one in
+        twenty, 4.6 for one in a hundred, infinite for what has no probability.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            The probability of the expected range, given the other values of the row.
+
+        Returns
+        -------
+        Explanation
+            With ``columns``, ``values``, ``low``, ``high``, ``surprise`` and ``in_words()``.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from kexpfam import KernelChain
+        >>> generator = np.random.default_rng(0)
+        >>> size = generator.normal(10, 2, 200)
+        >>> X = pd.DataFrame({"size": size, "weight": 3 * size + generator.normal(0, 1, 200)})
+        >>> model = KernelChain(random_state=0).fit(X)
+        >>> model.explain(pd.DataFrame({"size": [12.0], "weight": [24.0]})).low[0] > 5
+        True
+        """
+        coverage = checked_share("coverage", coverage)
+        codes = self.as_numbers(X)
+        return explained(self.fitted_.table, codes, expected_values(self.density_, codes, coverage))
 
     def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
         """∇log p: derivatives of `score_samples` in the columns that have a density.

@@ -44,7 +44,7 @@ def goodness_section(evidence: Evidence) -> Section | None:
             [element("p", "The kernel Stein test could not be run."), element("p", str(error))]
         )
         finding = Finding("Stein test", "not run", "see below")
-        return Section("goodness", title, body, {"problem": str(error)}, finding)
+        return Section("goodness", title, body, {"problem": str(error)}, (finding,))
     n_rows = min(len(evidence.rows), _MOST_ROWS)
     words = _in_words(result.p_value, count(n_rows, evidence.kind))
     heights, edges = np.histogram(result.null_draws, _BINS)
@@ -87,7 +87,7 @@ def goodness_section(evidence: Evidence) -> Section | None:
     finding = Finding(
         "Stein test", f"p = {number(result.p_value, 2)}", brief, result.p_value > 0.05
     )
-    return Section("goodness", title, body, data, finding)
+    return Section("goodness", title, body, data, (finding,))
 
 
 def _by_log_density(evidence: Evidence, title: str) -> Section:
@@ -136,7 +136,7 @@ def _by_log_density(evidence: Evidence, title: str) -> Section:
     }
     brief = "no difference found" if p_value > 0.05 else "rows and draws differ"
     finding = Finding("Rows and draws", f"p = {number(p_value, 2)}", brief, p_value > 0.05)
-    return Section("goodness", title, body, data, finding)
+    return Section("goodness", title, body, data, (finding,))
 
 
 def _tested(evidence: Evidence) -> SteinResult:

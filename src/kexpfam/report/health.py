@@ -39,12 +39,16 @@ def health_section(evidence: Evidence) -> Section:
         "words": health.in_words,
         "warnings": complaints,
         "figures": {figure.name: figure.value for figure in figures},
+        "optimism": health.comparison.optimism,
         "gain": health.comparison.gain,
         "gain_error": health.comparison.gain_error,
     }
     brief = "nothing to worry about" if good else "read the section below"
-    finding = Finding("Trust", "sound" if good else "doubtful", brief, good)
-    return Section("health", "Whether the numbers can be relied upon", body, data, finding)
+    tiles = (
+        Finding("Trust", "sound" if good else "doubtful", brief, good),
+        *(Finding(*one) for one in health.headlines()),
+    )
+    return Section("health", "Whether the numbers can be relied upon", body, data, tiles)
 
 
 def _about_draws(evidence: Evidence) -> list[Figure]:

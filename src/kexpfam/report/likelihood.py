@@ -67,7 +67,7 @@ def likelihood_section(evidence: Evidence) -> Section | None:
         "peers": [peer._asdict() for peer in peers],
     }
     finding = _finding(evidence, with_error(mean, error), peers)
-    return Section("likelihood", "How well it predicts", body, data, finding)
+    return Section("likelihood", "How well it predicts", body, data, (finding,))
 
 
 def _finding(evidence: Evidence, value: str, peers: list[PeerResult]) -> Finding:
