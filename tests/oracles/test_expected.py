@@ -49,7 +49,7 @@ def log_slopes(model, name, values):
     return density.marginals.curve(numbers).log_slopes[:, place]
 
 
-ROW = {"kind": "b", "angle": 0.7, "wave": -0.4, "rate": 1.0, "rain": 3.6, "eggs": 9}
+ROW = {"kind": "b", "angle": 0.7, "wave": -0.4, "rate": 1.0, "rain": 3.6, "eggs": 5}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_numbers_are_compared_with_the_chain_and_not_with_its_mixture(model, row
             low, high = np.interp([0.1, 0.9], np.cumsum(mass), grid)
             np.testing.assert_allclose([why.low[0], why.high[0]], [low, high], atol=0.05)
     assert why.columns == ["wave"]
-    assert why.high[0] - why.low[0] < 0.8
+    assert why.high[0] - why.low[0] < 1.0
 
 
 def test_categories_and_atoms_have_the_probabilities_of_the_chain(model, row):
