@@ -71,7 +71,7 @@ def test_numbers_are_compared_with_the_chain_and_not_with_its_mixture(model, row
         mapped = logs - log_slopes(model, name, grid)
         tail = mass[mapped[:-1] <= mapped[-1]].sum()
         grid = grid[:-1]
-        # Log densities are straight between 65 quantiles of the mixture.
+        # Log densities are straight between 33 quantiles of the mixture.
         assert why.surprise[0, names.index(name)] == pytest.approx(-np.log(tail), rel=0.05), name
         if name == why.columns[0]:
             low, high = np.interp([0.1, 0.9], np.cumsum(mass), grid)

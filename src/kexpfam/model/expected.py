@@ -44,7 +44,7 @@ __all__ = ["Expected", "expected_values"]
 _ROWS = 32
 # Levels of the quantiles at which a chain is looked at: bells may be a few times narrower than the
 # mixture's conditionals.
-_LEVELS = ndtr(np.linspace(-4, 4, 65))
+_LEVELS = ndtr(np.linspace(-4, 4, 33))
 # A probability below this is as good as none.
 _LEAST = 1e-300
 
@@ -175,8 +175,8 @@ def _as_in_chain(
     categories, whose conditionals nobody asks for.
     """
     low, high = np.where(numbers >= 0, density.support[:, numbers], [[-np.inf], [np.inf]])
-    outside = (grids.nodes < low[:, None]) | (grids.nodes > high[:, None])
-    if outside.any():
+    if np.isfinite([low, high]).any():
+        outside = (grids.nodes < low[:, None]) | (grids.nodes > high[:, None])
         grids = grids.tilted(np.where(outside, -np.inf, 0.0), np.zeros(grids.own.shape))
     if all(term.is_empty for term in density.number_terms):
         return grids

@@ -111,7 +111,7 @@ def _table(
     found: Expected,
     why: Explanation,
 ) -> Html:
-    names = ["Row", "Log density", "Share of draws below", "Look at", "Expected", *evidence.names]
+    names = ["Row", "Look at", "Expected", "Log density", "Share of draws below", *evidence.names]
     heads = [
         element("th", element("button", name, type="button"), scope="col", aria_sort="none")
         for name in names
@@ -130,10 +130,10 @@ def _table(
         )
         cells = [
             element("th", button, scope="row", data_value=row),
-            element("td", _two_decimals(log), data_value=float(log)),
-            element("td", f"{100 * share:.2f} %", data_value=float(share)),
             element("td", looked_at, data_value=int(culprit), class_="words"),
             element("td", words, data_value=float(low), class_="words"),
+            element("td", _two_decimals(log), data_value=float(log)),
+            element("td", f"{100 * share:.2f} %", data_value=float(share)),
         ]
         for column, value in enumerate(values):
             text = cell_in_words(value, evidence.kinds[column])
