@@ -121,7 +121,8 @@ def test_the_value_to_look_at_is_explained_as_by_the_model(report, frame):
     low, high = unusual.data["expected"][place]
     assert 10 < low < 25 < high < 50
     why = model.explain(frame.iloc[[STRANGE]])
-    np.testing.assert_allclose(unusual.data["surprise"][place], why.surprise[0], rtol=1e-6)
+    # Nodes depend a little on the other rows that are looked at.
+    np.testing.assert_allclose(unusual.data["surprise"][place], why.surprise[0], rtol=1e-3)
     assert unusual.data["words"][place] == why.in_words()[0]
     assert why.in_words()[0].startswith("'length' is 62, expected ")
 

@@ -1,4 +1,4 @@
-"""Which value of a row is surprising, and what is expected: a chain's conditionals by quadrature."""
+"""Which value of a row is surprising, and what is expected: conditionals by quadrature."""
 
 from __future__ import annotations
 

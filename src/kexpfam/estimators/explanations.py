@@ -12,8 +12,12 @@ from kexpfam.data.columns import called
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable
 from kexpfam.model.expected import Expected
+from kexpfam.notebook import html_table
 
 __all__ = ["Explanation", "explained"]
+
+# Sentences of a short form.
+_SHOWN = 5
 
 
 class Explanation(NamedTuple):
@@ -48,6 +52,17 @@ class Explanation(NamedTuple):
                 one = f"{_shown(low)} ({100 * share:.0f} %)" if level else _shown(low)
             words.append(one)
         return words
+
+    def __repr__(self) -> str:
+        few = [f"  {sentence}" for sentence in self.in_words()[:_SHOWN]]
+        more = [f"  … and {len(self.columns) - _SHOWN} more"] if len(self.columns) > _SHOWN else []
+        return "\n".join([f"<Explanation of {len(self.columns)} rows", *few, *more]) + ">"
+
+    def _repr_html_(self) -> str:
+        cells = zip(self.columns, self.values, self.expected(), strict=True)
+        rows = [(column, _shown(value), expected) for column, value, expected in cells]
+        heads = ["Column", "Value", "Expected given the other values"]
+        return html_table(f"What makes {len(rows)} rows unusual", heads, rows)
 
     def in_words(self) -> list[str]:
         """A sentence for each row."""

@@ -23,6 +23,7 @@ from kexpfam.pipeline.anomalies import (
     read_for_anomalies,
 )
 from kexpfam.progress import Progress
+from kexpfam.types import Array, Column, Seed, Table
 
 __all__ = ["KernelAnomalyDetector"]
 
@@ -102,7 +103,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         *,
         false_alarms: float = 0.01,
         columns: Any = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.false_alarms = false_alarms
@@ -110,7 +111,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> KernelAnomalyDetector:
+    def fit(self, X: Table, y: object = None) -> KernelAnomalyDetector:
         """Fit the densities, and judge every row by those that did not see it.
 
         Parameters
@@ -170,7 +171,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         check_is_fitted(self)
         return self.fitted_.table.codes(checked_table(self, X, reset=False))
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, " n"]:
+    def decision_function(self, X: Table) -> Array:
         """How abnormal each row is: −log density, averaged over the folds' densities.
 
         For training rows take `decision_scores_`: here they are judged by densities that saw them.
@@ -187,7 +188,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         codes = self._codes(X)
         return self.fitted_.density.abnormality(self.fitted_.numbers(codes)).mean(axis=1)
 
-    def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
+    def score_samples(self, X: Table) -> Array:
         """How ordinary each row is: minus `decision_function`, as in scikit-learn.
 
         Parameters
@@ -200,7 +201,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return -self.decision_function(X)
 
-    def p_values(self, X: Any) -> Float[np.ndarray, " n"]:
+    def p_values(self, X: Table) -> Array:
         """Conformal p-values: (1 + training rows at least as abnormal) / (1 + training rows).
 
         Parameters
@@ -213,7 +214,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return self.p_values_of(self.decision_function(X))
 
-    def p_values_of(self, scores: Any) -> Float[np.ndarray, " n"]:
+    def p_values_of(self, scores: Column) -> Array:
         """Conformal p-values of scores that `decision_function` gave.
 
         Parameters
@@ -225,9 +226,10 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         n_rows = len(self._sorted)
-        return (1 + n_rows - np.searchsorted(self._sorted, scores, side="left")) / (n_rows + 1)
+        below = np.searchsorted(self._sorted, np.asarray(scores), side="left")
+        return np.asarray((1 + n_rows - below) / (n_rows + 1))
 
-    def predict(self, X: Any) -> Int[np.ndarray, " n"]:
+    def predict(self, X: Table) -> Array:
         """1 for anomalies, 0 for ordinary rows (scikit-learn's detectors say −1 and 1).
 
         Parameters
@@ -240,7 +242,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return (self.p_values(X) <= float(self.false_alarms)).astype(int)
 
-    def fit_predict(self, X: Any, y: Any = None) -> Int[np.ndarray, " n"]:
+    def fit_predict(self, X: Table, y: object = None) -> Array:
         """Labels of the training rows, each by densities that were fitted without it.
 
         Parameters
@@ -254,7 +256,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return self.fit(X).labels_
 
-    def explain(self, X: Any, coverage: float = 0.9) -> Explanation:
+    def explain(self, X: Table, coverage: float = 0.9) -> Explanation:
         """The column that makes each row unusual, and what was to be expected there.
 
         Parameters
@@ -271,7 +273,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         codes = self._codes(X)
         return self._explained(codes, np.zeros(len(codes), int), coverage)
 
-    def explain_training_rows(self, X: Any, places: Any, coverage: float = 0.9) -> Explanation:
+    def explain_training_rows(self, X: Table, places: Any, coverage: float = 0.9) -> Explanation:
         """The same for some of the rows of `fit`, by densities that were fitted without them.
 
         Parameters

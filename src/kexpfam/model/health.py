@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.notebook import html_table
+
 __all__ = [
     "POOR_FLOW",
     "Comparison",
@@ -178,6 +180,13 @@ class Health(NamedTuple):
     def in_words(self) -> str:
         """Everything in a line or two."""
         return " ".join([self.about_the_tilt, *self.complaints])
+
+    def __repr__(self) -> str:
+        return f"<Health: {'sound' if self.good else 'doubtful'}. {self.in_words}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.name, one.value, one.meaning) for one in self.findings()]
+        return html_table(self.in_words, ["Figure", "Value", "What it means"], rows)
 
     def headlines(self) -> list[Finding]:
         """The figures to show first: the optimism, and what is not as it should be."""

@@ -20,7 +20,7 @@ from kexpfam.report.goodness import goodness_section
 from kexpfam.report.health import health_section
 from kexpfam.report.likelihood import likelihood_section
 from kexpfam.report.marginals import marginals_section
-from kexpfam.report.markup import count
+from kexpfam.report.markup import count, element
 from kexpfam.report.page import page
 from kexpfam.report.pairs import pairs_section
 from kexpfam.report.reproduction import reproduction_section
@@ -70,8 +70,19 @@ class Report:
         with whole_file(path) as part:
             part.write_text(self.html, encoding="utf-8")
 
+    def __repr__(self) -> str:
+        return f"<Report {self.title!r}: {', '.join(self.sections)}>"
+
     def _repr_html_(self) -> str:
-        return self.html
+        # In a frame, so that its style and script are not those of the notebook.
+        return element(
+            "iframe",
+            srcdoc=self.html,
+            width="100%",
+            height="800",
+            style="border: 0",
+            title="Report",
+        )
 
 
 def make_report(
