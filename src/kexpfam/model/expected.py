@@ -80,11 +80,7 @@ def expected_values(
 
 def _of_chain(
     density: ChainDensity, codes: Float[np.ndarray, "n d"], coverage: float, impossible: float
-) -> tuple[
-    Float[np.ndarray, "n d"],
-    Float[np.ndarray, "two n d"],
-    Float[np.ndarray, "n d"],
-]:
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "two n d"], Float[np.ndarray, "n d"]]:
     """Surprise, both ends of what was expected, and its probability, of every value."""
     layout = density.layout
     known = _possible(layout, codes)
@@ -97,25 +93,28 @@ def _of_chain(
         surprise[:, numerics], *found = _of_numbers(density, parts, coverage)
         ends[:, :, numerics] = found
     for place, column in enumerate(layout.categories):
-        kind, logs = layout.kinds[column], _level_logs(density, parts, place)
-        own = parts.codes[:, place]
-        there = ~np.isnan(own)
+        kind, own = layout.kinds[column], parts.codes[:, place]
+        logs = _level_logs(density, parts, place)
+        values, told = np.arange(logs.shape[1], dtype=float), np.ones(len(codes), bool)
         if not kind.is_category:
             # Where no atom is, the number has been compared with other numbers already.
-            there &= own < len(kind.atoms)
-        rows = np.flatnonzero(there)
-        best = logs.argmax(axis=1).astype(float)
-        if not kind.is_category:
-            best = np.append(kind.atoms, np.nan)[best.astype(int)][rows]
-            ends[:, rows, column], share[rows, column] = best, np.exp(logs.max(axis=1))[rows]
-        else:
-            ends[:, :, column], share[:, column] = best, np.exp(logs.max(axis=1))
-        likely = logs[rows, own[rows].astype(int)]
-        below = np.where(logs[rows] <= likely[:, None], np.exp(logs[rows]), 0.0).sum(axis=1)
-        surprise[rows, column] = -np.log(np.clip(below, _LEAST, 1.0))
+            values, told = np.append(kind.atoms, np.nan), own < len(kind.atoms)
+        ends[:, told, column] = values[logs.argmax(axis=1)[told]]
+        share[told, column] = np.exp(logs.max(axis=1)[told])
+        rows = np.flatnonzero(told & ~np.isnan(own))
+        surprise[rows, column] = _surprise_of_levels(logs[rows], own[rows].astype(int))
     strange = np.isinf(codes) | (~np.isnan(codes) & (codes != known))
     surprise[strange] = impossible
     return surprise, ends, share
+
+
+def _surprise_of_levels(
+    logs: Float[np.ndarray, "n c"], own: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """−log of the probability of a level that is no likelier than the one there."""
+    likely = logs[np.arange(len(own)), own]
+    below = np.where(logs <= likely[:, None], np.exp(logs), 0.0).sum(axis=1)
+    return -np.log(np.clip(below, _LEAST, 1.0))
 
 
 def _possible(layout: Layout, codes: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:

@@ -53,9 +53,9 @@ __all__ = ["Evidence", "Origin", "gather"]
 _MOST_JUDGED = 5000
 # Peers are fitted anew for every fold of these rows, which costs more.
 _MOST_JUDGED_WITHOUT_TRAINING = 2000
-# Rows that peers are fitted to, and a model that takes tables: a page should not take much longer
-# than a minute.
-_MOST_TRAINING = 20_000
+# Rows that peers are fitted to, and a model that takes tables, and cells of them: a page should not
+# take much longer than a minute.
+_MOST_TRAINING, _ENOUGH_TRAINING, _MOST_CELLS = 20_000, 5_000, 160_000
 _N_DRAWS = 2000
 _LEAST_ROWS = 20
 _OURS = (DegenerateTableWarning, FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning)
@@ -196,13 +196,14 @@ def _of_split(
     model = clone(model)
     if model.get_params().get("random_state", seed) is None:
         model.set_params(random_state=seed)
-    training = table.training_sample(_MOST_JUDGED, _MOST_TRAINING)
+    most = min(_MOST_TRAINING, max(_ENOUGH_TRAINING, _MOST_CELLS // len(table.names)))
+    training = table.training_sample(_MOST_JUDGED, most)
     n_training = len(training) if table.fits_sample else table.n_rows - len(judged.rows)
     progress.stage(f"Fitting {type(model).__name__} to {n_training} rows")
     quiet = model.get_params().get("verbose", False)
     if progress.verbose:
         model.set_params(verbose=True)
-    table.fit(model, _MOST_JUDGED, _MOST_TRAINING)
+    table.fit(model, _MOST_JUDGED, most)
     if progress.verbose:
         model.set_params(verbose=quiet)
     progress.stage(f"Judging it by {len(judged.rows)} held-out rows")
