@@ -7,13 +7,14 @@
 | rows, fitted one   | as it is                           | all of them, or a sample            |
 | a fitted one       | as it is                           | none                                |
 
-| name        | shape  | meaning                                                       |
-|-------------|--------|---------------------------------------------------------------|
-| rows        | (n, d) | judged, as numbers; none where only a model is given          |
-| log_density | (n,)   | the model's, at the judged rows                               |
-| gradients   | (n, d) | ∇log p there; NaN where a column has none                     |
-| training    | (t, d) | at most some thousand rows that the model was fitted to       |
-| draws       | (k, d) | of the model                                                  |
+| name             | shape  | meaning                                                  |
+|------------------|--------|----------------------------------------------------------|
+| rows             | (n, d) | judged, as numbers; none where only a model is given     |
+| log_density      | (n,)   | the model's, at the judged rows                          |
+| base_log_density | (n,)   | that of its base density                                 |
+| gradients        | (n, d) | ∇log p there; NaN where a column has none                |
+| training         | (t, d) | at most some thousand rows that the model was fitted to  |
+| draws            | (k, d) | of the model                                             |
 
 Rows are numbers throughout: a level of a category is its place among the levels, and NaN is what is
 missing. `kinds` say what the numbers of a column stand for.
@@ -83,6 +84,7 @@ class Evidence:
     n_training: int
     judged: KeptRows
     log_density: Float[np.ndarray, " n"]
+    base_log_density: Float[np.ndarray, " n"]
     gradients: Float[np.ndarray, "n d"]
     training: Float[np.ndarray, "t d"]
     training_log_density: Float[np.ndarray, " t"]
@@ -257,6 +259,7 @@ def _evaluated(model: Any, judged: KeptRows, training: Any, seed: int) -> dict[s
         "kinds": kinds,
         "judged": judged._replace(rows=rows),
         "log_density": _log_density(model, judged.rows),
+        "base_log_density": _base_log_density(model, rows),
         "gradients": gradients,
         "training": _numbers(model, training),
         # The sample is large for the peers; a mean is known well from fewer rows.
@@ -273,6 +276,10 @@ def _numbers(model: Any, rows: Any) -> Float[np.ndarray, "n d"]:
 
 def _log_density(model: Any, rows: Any) -> Float[np.ndarray, " n"]:
     return model.score_samples(rows) if len(rows) else np.empty(0)
+
+
+def _base_log_density(model: Any, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    return model.density_.untilted().log_density(rows) if len(rows) else np.empty(0)
 
 
 def _complaints(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

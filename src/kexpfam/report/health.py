@@ -68,7 +68,7 @@ def _health(evidence: Evidence) -> Health:
     logs, seen = evidence.log_density, evidence.training_log_density
     gain, gain_error = math.nan, math.nan
     if evidence.model.has_tilt_:
-        base = evidence.model.density_.untilted().log_density(evidence.rows)
+        base = evidence.base_log_density
         with np.errstate(invalid="ignore"):
             gain, gain_error = mean_and_error(np.where(np.isfinite(base), logs - base, 0.0))
     # Draws are complete, and are compared with rows that are.
