@@ -223,7 +223,7 @@ def test_tiles_are_those_of_health_by_the_rows_of_the_page(report, held_out):
     assert health.data["optimism"] == pytest.approx(gap)
     tiles = {one.name: one for one in health.findings}
     assert list(tiles)[:2] == ["Trust", "Optimism"]
-    assert tiles["Optimism"].value == f"{gap:+.3g}"
+    assert tiles["Optimism"].value == f"{gap:+.3g}".replace("-", "−")
 
 
 def test_rows_of_a_sampled_file_keep_their_numbers(frame, tmp_path):

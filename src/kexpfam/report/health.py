@@ -39,7 +39,7 @@ def health_section(evidence: Evidence) -> Section:
             table(
                 "Figures of the model",
                 ["Figure", "Value", "What it means"],
-                [[figure.name, figure.value, figure.meaning] for figure in figures],
+                [[figure.name, _printed(figure.value), figure.meaning] for figure in figures],
             ),
         ]
     )
@@ -55,9 +55,17 @@ def health_section(evidence: Evidence) -> Section:
     brief = "nothing to worry about" if good else "read the section below"
     tiles = (
         Finding("Trust", "sound" if good else "doubtful", brief, good),
-        *(Finding(*one) for one in health.headlines()),
+        *(
+            Finding(one.name, _printed(one.value), one.meaning, one.good)
+            for one in health.headlines()
+        ),
     )
     return Section("health", "Whether the numbers can be relied upon", body, data, tiles)
+
+
+def _printed(value: str) -> str:
+    """With a proper minus."""
+    return value.replace("-", "−")
 
 
 def _health(evidence: Evidence) -> Health:
