@@ -116,8 +116,8 @@ def main(sizes: list[int]) -> None:
         "",
         f"{where['cores']} cores of {where['processor']}"
         f"{f', {threads} thread of BLAS' if threads else ''}; load of {os.getloadavg()[2]:.1f} on "
-        "average while it ran. A table of more than about 25 000 rows is capped: the model is "
-        "fitted to 20 000 of them and judged by 5 000, and the page says so.",
+        "average while it ran. The model is fitted to 12 500 rows of eight columns at the most and "
+        "judged by 5 000, and the page says so where there are more.",
     ]
     (RESULTS / "report.md").write_text("\n".join(text) + "\n", "utf-8")
 

@@ -56,7 +56,7 @@ _MOST_JUDGED = 5000
 _MOST_JUDGED_WITHOUT_TRAINING = 2000
 # Rows that peers are fitted to, and a model that takes tables, and cells of them: a page should not
 # take much longer than a minute.
-_MOST_TRAINING, _ENOUGH_TRAINING, _MOST_CELLS = 20_000, 5_000, 160_000
+_MOST_TRAINING, _ENOUGH_TRAINING, _MOST_CELLS = 20_000, 5_000, 100_000
 _N_DRAWS = 2000
 _LEAST_ROWS = 20
 _OURS = (DegenerateTableWarning, FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning)

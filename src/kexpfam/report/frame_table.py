@@ -63,7 +63,7 @@ class FrameTable:
 
     def _training(self, most_judged: int, most: int) -> Bool[np.ndarray, " n"]:
         others = ~is_judged(self.keys, most_judged, self.n_rows)
-        return others & is_sampled(self.keys, most, self.n_rows)
+        return others & is_sampled(self.keys, most, max(1, int(others.sum())))
 
     def _kept(self, chosen: Bool[np.ndarray, " n"]) -> KeptRows:
         places = np.flatnonzero(chosen)
