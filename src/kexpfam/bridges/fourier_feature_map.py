@@ -27,7 +27,7 @@ from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, FourierBasis, FourierFeatures
 from kexpfam.model import evaluate_blocks, evaluate_padded
 from kexpfam.precision import compiled
-from kexpfam.types import Array, Seed, Table
+from kexpfam.types import Array, Table
 
 __all__ = ["FourierFeatureMap"]
 
@@ -77,7 +77,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         n_components: Any = 512,
         kernel: Any = "rbf",
         length_scale: Any = 1.0,
-        random_state: Seed = None,
+        random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
