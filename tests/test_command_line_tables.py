@@ -183,7 +183,7 @@ def test_scores_and_terms_are_the_models_in_every_format(run, model, table, fold
 def test_gradients_are_those_of_columns_with_a_density(run, model, table):
     names, lines = lines_of(run("score", "fish.kexpfam", "fish.csv", "--gradient").out)
     assert names == ["row", "log_density", "gradient_length"]
-    expected = model.gradient(table[NAMES])[:, 1]
+    expected = np.asarray(model.gradient(table[NAMES]))[:, 1]
     np.testing.assert_allclose(np.array(lines, float)[:, 2], expected, rtol=1e-9)
 
 
