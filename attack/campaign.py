@@ -14,7 +14,8 @@ from typing import Any
 
 from attack.cases import FaultError, Kind, outcome
 from attack.files import Checkpoints, ForgedModels, ModelFiles, RowFiles
-from attack.use import Commands, Fits, Predictions, Settings
+from attack.processes import KilledFits
+from attack.use import Commands, Fits, MixedFits, Predictions, Settings
 
 __all__ = ["KINDS", "attacked", "attacked_in_a_process"]
 
@@ -22,7 +23,7 @@ KINDS: dict[str, type[Kind]] = {
     kind.name: kind
     for kind in (
         *(ModelFiles, ForgedModels, Checkpoints, RowFiles),
-        *(Predictions, Fits, Settings, Commands),
+        *(Predictions, Fits, MixedFits, Settings, Commands, KilledFits),
     )
 }
 _LONGEST = 120

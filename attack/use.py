@@ -16,7 +16,7 @@ from attack.cases import REFUSED, RIGHT, FaultError, Kind, rows_of_two_humps
 from attack.files import small_models
 from kexpfam.cli import main
 
-__all__ = ["Commands", "Fits", "Predictions", "Settings"]
+__all__ = ["Commands", "Fits", "MixedFits", "Predictions", "Settings"]
 
 
 def _hostile(generator: np.random.Generator, n_rows: int, n_columns: int) -> np.ndarray:
@@ -92,12 +92,86 @@ class Fits(Kind):
             ),
             kexpfam.KernelDiffusion(n_components=16, n_levels=3, random_state=0),
             kexpfam.KernelChain(random_state=0),
+            kexpfam.ConditionalKernelExponentialFamily(random_state=0),
+            kexpfam.KernelAnomalyDetector(random_state=0),
         ]
-        model = estimators[int(generator.integers(3))].fit(rows, sample_weight=weights)
-        found = model.score_samples(rows)
+        model = estimators[int(generator.integers(5))]
+        if isinstance(model, kexpfam.KernelAnomalyDetector):
+            found = model.fit(rows).decision_scores_
+        elif isinstance(model, kexpfam.ConditionalKernelExponentialFamily):
+            given = rows[:, :1], rows[:, 1]
+            found = model.fit(*given, sample_weight=weights).score_samples(*given)
+        else:
+            found = model.fit(rows, sample_weight=weights).score_samples(rows)
         if np.isnan(found).any() or (found == np.inf).any():
             raise FaultError(f"{type(model).__name__} scores its own rows {found[:5]}")
         return RIGHT
+
+
+class MixedFits(Kind):
+    """Small tables of words, holes and numbers: a chain whose answers fit together."""
+
+    name = "mixed tables"
+
+    def case(self, generator: np.random.Generator) -> str:
+        n_rows = int(generator.choice([6, 25, 60]))
+        makers = (_words, _truths, _counts, _halves, _spikes, _holes, _nothing, _objects)
+        chosen = generator.integers(len(makers), size=int(generator.integers(1, 5)))
+        table = pd.DataFrame(
+            {f"{place}": makers[int(one)](generator, n_rows) for place, one in enumerate(chosen)}
+        )
+        model = kexpfam.KernelChain(random_state=0).fit(table)
+        found = model.score_samples(table)
+        if np.isnan(found).any() or (found == np.inf).any():
+            raise FaultError(f"{found} at {table.to_dict('list')}")
+        terms = np.asarray(model.contributions(table), float)
+        if not np.allclose(terms.sum(axis=1), found, rtol=1e-8, atol=1e-8):
+            raise FaultError(f"terms do not add up at {table.to_dict('list')}")
+        drawn = model.sample(4, random_state=0)
+        if list(drawn.columns) != list(table.columns) or len(drawn) != 4:
+            raise FaultError(f"draws have the columns {list(drawn.columns)}")
+        for name in table.columns:
+            words = table[name].dropna()
+            if words.map(type).eq(str).any() and not set(drawn[name].dropna()) <= set(words):
+                raise FaultError(f"draws of {name} are {drawn[name].tolist()}")
+        if np.isnan(model.score_samples(drawn)).any():
+            raise FaultError(f"draws score {model.score_samples(drawn)}")
+        return RIGHT
+
+
+def _words(generator: np.random.Generator, n_rows: int) -> Any:
+    levels = ["a", "b", "", "nan", "ä\n", "=1+1", "0", " a", None][: int(generator.integers(1, 10))]
+    return [levels[int(place)] for place in generator.integers(len(levels), size=n_rows)]
+
+
+def _truths(generator: np.random.Generator, n_rows: int) -> Any:
+    return generator.random(n_rows) < generator.random()
+
+
+def _counts(generator: np.random.Generator, n_rows: int) -> Any:
+    return generator.poisson(10.0 ** generator.integers(-1, 7), n_rows)
+
+
+def _halves(generator: np.random.Generator, n_rows: int) -> Any:
+    return np.round(generator.standard_normal(n_rows) * 2) / 2
+
+
+def _spikes(generator: np.random.Generator, n_rows: int) -> Any:
+    return np.where(generator.random(n_rows) < 0.6, 0.0, generator.exponential(size=n_rows))
+
+
+def _holes(generator: np.random.Generator, n_rows: int) -> Any:
+    size = 10.0 ** generator.integers(-12, 12)
+    return np.where(generator.random(n_rows) < 0.4, np.nan, generator.random(n_rows) * size)
+
+
+def _nothing(generator: np.random.Generator, n_rows: int) -> Any:
+    return [None] * n_rows if generator.random() < 0.3 else np.arange(n_rows)
+
+
+def _objects(generator: np.random.Generator, n_rows: int) -> Any:
+    values = [1, 2.5, "x", None, True, np.inf, 10**20]
+    return [values[int(place)] for place in generator.integers(len(values), size=n_rows)]
 
 
 _VALUES: list[Any] = [
@@ -117,6 +191,7 @@ class Settings(Kind):
         kexpfam.KernelDiffusion,
         kexpfam.ConditionalKernelExponentialFamily,
         kexpfam.KernelChain,
+        kexpfam.KernelAnomalyDetector,
     )
 
     def case(self, generator: np.random.Generator) -> str:
@@ -129,6 +204,8 @@ class Settings(Kind):
         model = estimator(**settings)
         if estimator is kexpfam.ConditionalKernelExponentialFamily:
             found = model.fit(rows[:, :1], rows[:, 1]).score_samples(rows[:, :1], rows[:, 1])
+        elif estimator is kexpfam.KernelAnomalyDetector:
+            found = model.fit(rows).decision_scores_
         else:
             found = model.fit(rows).score_samples(rows)
         if np.isnan(found).any():
@@ -138,6 +215,17 @@ class Settings(Kind):
 
 _WORDS = [
     *("fit", "score", "sample", "impute", "info", "test", "report", "predict", "--help"),
+    *(
+        "anomalies",
+        "--train",
+        "--sep",
+        ";",
+        "--decimal",
+        ",",
+        "--no-header",
+        "--encoding",
+        "utf-16",
+    ),
     *("rows.csv", "model.kexpfam", "nothing.csv", "-", "-o", "out", "out.csv", "out.parquet"),
     *("--columns", "east", "east,north", "--exclude", "--weights", "--json", "--quiet", "--force"),
     *("--seed", "-1", "0", "1e9", "--n-components", "8", "--estimator", "family", "diffusion"),

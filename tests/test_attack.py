@@ -10,7 +10,10 @@ from attack.campaign import KINDS
 from attack.cases import REFUSED, RIGHT, outcome
 
 # Few where a case is a fit.
-CASES = {"fits": 4, "settings": 12, "command lines": 40, "forged model files": 80}
+CASES = {
+    **{"fits": 4, "mixed tables": 3, "settings": 12, "command lines": 40},
+    **{"forged model files": 80, "killed fits": 1},
+}
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -129,6 +129,10 @@ REFUSED = {
     "strange.xyz": (b"x", "of no kind that can be read"),
     "broken.jsonl": ('{"a": 1}\n{"a": }\n', "line 2 is no JSON"),
     "numbers.jsonl": ("1\n2\n", "line 1 is no object with names and values"),
+    "deep.jsonl": ('{"a":' * 100_000, "nested too deeply"),
+    "deep.json": ("[" * 100_000, "nested too deeply"),
+    "digits.json": ('[{"a": ' + "7" * 5000 + "}]", "a number has too many digits"),
+    "endless.csv": ("1234567," * 130_000, "no line that ends within its first 1,000,000 letters"),
     "nested.jsonl": ('{"a": {"b": 1}}\n', "holds an object under 'a'"),
 }
 

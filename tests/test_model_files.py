@@ -6,6 +6,8 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -27,6 +29,7 @@ from kexpfam import (
     RationalQuadratic,
     Tuning,
 )
+from kexpfam.data.files import FileRows
 from kexpfam.datasets import make_density
 from kexpfam.store.file import FORMAT_VERSION
 from kexpfam.writing import digest, whole_file
@@ -247,6 +250,58 @@ def test_what_a_killed_process_left_is_removed_by_the_next(family, tmp_path):
         # Someone is still writing that.
         family.save(tmp_path / "model.kexpfam")
         assert part.exists()
+
+
+def test_what_others_put_into_a_folder_is_neither_followed_nor_waited_for(family, ring, tmp_path):
+    target = tmp_path / "elsewhere"
+    target.write_text("mine")
+    os.mkfifo(tmp_path / ".model.abc.part.kexpfam")
+    (tmp_path / ".model.xyz.part.kexpfam").symlink_to(target)
+    family.save(tmp_path / "model.kexpfam")
+    assert target.read_text() == "mine"
+    # A link in the place of a model stays one, and what it leads to is replaced.
+    (tmp_path / "link").symlink_to(target)
+    family.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    table = pd.DataFrame(ring[:2], columns=["east", "north"])
+    expected = family.score_samples(table)
+    np.testing.assert_array_equal(kexpfam.load(target).score_samples(table), expected)
+
+
+@contextlib.contextmanager
+def ordinary_user():
+    """Nobody in particular, whom permissions hold back even where tests run as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_what_must_not_be_read_or_written_is_said_and_left_as_it_was(family):
+    # In a folder that anybody can enter, as those of pytest are not.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        family.save(folder / "model")
+        before = (folder / "model").read_bytes()
+        (folder / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+        for path in (folder / "model", folder / "rows.csv"):
+            path.chmod(0)
+        folder.chmod(0o555)
+        with ordinary_user():
+            with pytest.raises(PermissionError, match="model"):
+                kexpfam.load(folder / "model")
+            with pytest.raises(PermissionError, match=r"not allowed to read .*rows\.csv"):
+                next(FileRows((folder / "rows.csv",)).chunks())
+            for path in (folder / "model", folder / "new"):
+                with pytest.raises(PermissionError, match=path.name):
+                    family.save(path)
+        folder.chmod(0o755)
+        assert sorted(os.listdir(folder)) == ["model", "rows.csv"]
+        assert (folder / "model").read_bytes() == before
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.covariance import oas
 
 from kexpfam import (
+    ConditionalKernelExponentialFamily,
     DegenerateTableWarning,
     KernelChain,
     KernelDiffusion,
@@ -106,3 +107,22 @@ def test_few_rows_of_many_columns(estimator):
     train, fresh = generator.normal(size=(60, 30)), generator.normal(size=(200, 30))
     truth = -15 * np.log(2 * np.pi) - (fresh**2).sum(axis=1).mean() / 2
     assert estimator(random_state=0).fit(train).score(fresh) > truth - 5
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+def test_the_unit_of_a_target_or_input_changes_nothing(unit):
+    generator = np.random.default_rng(0)
+    inputs = generator.standard_normal((40, 1))
+    target = inputs[:, 0] + 0.3 * generator.standard_normal(40)
+    expected = ConditionalKernelExponentialFamily(random_state=0).fit(inputs, target)
+    model = ConditionalKernelExponentialFamily(random_state=0).fit(inputs * unit, target * unit)
+    # Rounding of the units, and of logarithms near 700.
+    np.testing.assert_allclose(
+        model.score_samples(inputs * unit, target * unit) + np.log(unit),
+        expected.score_samples(inputs, target),
+        **{"rtol": 0, "atol": 1e-9},
+    )
+    np.testing.assert_allclose(model.predict(inputs * unit) / unit, expected.predict(inputs))
+    np.testing.assert_allclose(
+        model.predict_std(inputs * unit) / unit, expected.predict_std(inputs)
+    )

@@ -8,13 +8,16 @@ import glob
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 __all__ = ["digest", "whole_file"]
+
+# Not all systems have these.
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextlib.contextmanager
@@ -41,11 +44,13 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             errno.ENOENT, "There is no such folder to write to", str(target.parent)
         )
     _remove_stale(target)
-    handle, name = tempfile.mkstemp(f".part{target.suffix}", f".{target.stem}.", target.parent)
-    part = Path(name)
+    part = target.parent / f".{target.stem}.{secrets.token_hex(8)}.part{target.suffix}"
+    # Nobody else's file, and with the rights of any new file of this process.
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         _lock(handle)
-        part.chmod(_usual_mode(target))
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
         yield part
         with part.open("rb") as written:
             os.fsync(written.fileno())
@@ -62,10 +67,15 @@ def _remove_stale(target: Path) -> None:
     for part in target.parent.glob(
         f".{glob.escape(target.stem)}.*.part{glob.escape(target.suffix)}"
     ):
-        with contextlib.suppress(OSError), part.open("rb") as left:
-            # Whoever still writes holds a lock, which ends with its process.
-            if _lock(left.fileno()):
-                part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            # In a folder of many users it may be anybody's pipe, or a link to anywhere.
+            handle = os.open(part, os.O_RDONLY | _NO_WAITING)
+            try:
+                # Whoever still writes holds a lock, which ends with its process.
+                if _lock(handle):
+                    part.unlink(missing_ok=True)
+            finally:
+                os.close(handle)
 
 
 def _lock(handle: int) -> bool:
@@ -79,15 +89,6 @@ def _lock(handle: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _usual_mode(target: Path) -> int:
-    """The mode of the file that is replaced, or of any new file of this process."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def digest(notes: dict[str, str], arrays: dict[str, np.ndarray]) -> str:

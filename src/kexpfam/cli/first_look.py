@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from kexpfam.data.columns import no_such_column
+from kexpfam.data.columns import require_columns
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.file_kinds import kind_of
 from kexpfam.data.first_rows import FirstRows, first_rows
@@ -43,10 +43,9 @@ def check_names(
 ) -> list[str]:
     """The columns that are chosen, less the others (weights), all of which must be there."""
     apart = [others] if isinstance(others, str) else list(others or ())
-    chosen = [name for name in (columns or there) if name not in (*exclude, *apart)]
-    for name in (*chosen, *exclude, *apart):
-        if name not in there:
-            raise no_such_column(label, name, there)
+    left_out = {*exclude, *apart}
+    chosen = [name for name in (columns or there) if name not in left_out]
+    require_columns(label, (*chosen, *exclude, *apart), there)
     if not chosen:
         more = "…" if len(there) > 10 else ""
         raise ValueError(f"No column is left. The columns are {', '.join(there[:10])}{more}.")
@@ -79,8 +78,7 @@ def first_look(
         there = _opened(name).names if found is None else found.layout.taken
         if there is None:
             continue
-        if target is not None and target not in there:
-            raise no_such_column(name, target, there)
+        require_columns(name, () if target is None else (target,), there)
         chosen = check_names(name, there, wanted, split_names(exclude) or (), weights)
         if takes == "numbers":
             _refuse_others(name, found, [*chosen, *([weights] if weights else [])])

@@ -21,13 +21,29 @@ from kexpfam.data.file_kinds import BROKEN, damaged, decompressed
 
 __all__ = ["excel_doubt", "excel_rows", "json_records", "json_rows", "text_rows"]
 
+# Letters in a line, at the most: a file of one endless line would be held in memory as a whole.
+_LONGEST = 16_000_000
+
+
+def _lines(file: io.TextIOWrapper, path: Path) -> Iterator[str]:
+    for number in itertools.count(1):
+        line = file.readline(_LONGEST)
+        if len(line) == _LONGEST:
+            raise ValueError(
+                f"{path}: line {number} has more than {_LONGEST:,} letters. Expected a row in each "
+                "line. Perhaps the file is damaged there."
+            )
+        if not line:
+            return
+        yield line
+
 
 def text_rows(path: Path, encoding: str, separator: str, n_skipped: int = 0) -> Iterator[list[str]]:
     """The lines of a file of text, the names among them, without so many at the beginning."""
     codec = "utf-8-sig" if encoding == "utf-8" else encoding
     try:
-        with io.TextIOWrapper(decompressed(path), codec, newline="") as lines:
-            yield from cut(itertools.islice(lines, n_skipped, None), separator)
+        with io.TextIOWrapper(decompressed(path), codec, newline="") as file:
+            yield from cut(itertools.islice(_lines(file, path), n_skipped, None), separator)
     except csv.Error as error:
         raise ValueError(
             f"{path} cannot be cut into cells ({error}). Perhaps a quotation mark is not closed."
@@ -48,9 +64,9 @@ def json_records(path: Path, encoding: str | None = None) -> Iterator[dict[str, 
     """Objects, one on each line, or all in one list."""
     with decompressed(path) as file:
         is_list = file.peek(64).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
-        with io.TextIOWrapper(file, encoding or "utf-8-sig") as lines:
+        with io.TextIOWrapper(file, encoding or "utf-8-sig") as text:
             try:
-                yield from _list_of_records(lines, path) if is_list else _records(lines, path)
+                yield from _list_of_records(text, path) if is_list else _records(text, path)
             except UnicodeError as error:
                 raise ValueError(
                     f"{path} is not in the encoding {encoding or 'utf-8'} ({error}). Give "
@@ -60,25 +76,40 @@ def json_records(path: Path, encoding: str | None = None) -> Iterator[dict[str, 
                 raise damaged(path, error) from error
 
 
-def _records(lines: Any, path: Path) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(lines, start=1):
+# Besides what is no JSON: numbers of thousands of digits, and lists in lists in lists.
+_NO_JSON = (ValueError, RecursionError)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "a number has too many digits"
+
+
+def _records(text: io.TextIOWrapper, path: Path) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(_lines(text, path), start=1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except _NO_JSON as error:
             raise ValueError(
-                f"{path}: line {number} is no JSON ({error.msg}). Expected an object on each "
+                f"{path}: line {number} is no JSON ({_said(error)}). Expected an object on each "
                 "line, or one list of objects."
             ) from None
         yield _checked(record, f"{path}: line {number}")
 
 
-def _list_of_records(lines: Any, path: Path) -> Iterator[dict[str, Any]]:
+def _list_of_records(text: io.TextIOWrapper, path: Path) -> Iterator[dict[str, Any]]:
     try:
-        records = json.load(lines)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: line {error.lineno} is no JSON ({error.msg}).") from None
+        records = json.load(text)
+    except UnicodeError:
+        raise
+    except _NO_JSON as error:
+        where = f": line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise ValueError(f"{path}{where} is no JSON ({_said(error)}).") from None
     for number, record in enumerate(records, start=1):
         yield _checked(record, f"{path}: entry {number}")
 

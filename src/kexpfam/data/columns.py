@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from kexpfam.choices import nearest
 
-__all__ = ["called", "dropping", "in_formula", "no_such_column", "of_every_column"]
+__all__ = ["called", "dropping", "in_formula", "of_every_column", "require_columns"]
 
 T = TypeVar("T")
 
@@ -43,13 +43,16 @@ def dropping(columns: Iterable[int], names: Sequence[str] | None) -> str:
     return f"--exclude {quoted} on the command line, or {in_python}"
 
 
-def no_such_column(label: str, name: str, there: Sequence[str]) -> ValueError:
-    """What to say of a name that no column has."""
-    more = "…" if len(there) > 10 else ""
-    return ValueError(
-        f"{label} has no column {name!r}. Its columns are {', '.join(there[:10])}{more}."
-        f"{nearest(name, there)}"
-    )
+def require_columns(label: str, names: Iterable[str], there: Sequence[str]) -> None:
+    """Raise if a name is that of no column of a file."""
+    known = set(there)
+    for name in names:
+        if name not in known:
+            more = "…" if len(there) > 10 else ""
+            raise ValueError(
+                f"{label} has no column {name!r}. Its columns are {', '.join(there[:10])}{more}."
+                f"{nearest(name, there)}"
+            )
 
 
 def of_every_column(

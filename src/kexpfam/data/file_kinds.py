@@ -116,9 +116,20 @@ def known_file(path: Path) -> str:
             f"{path} is of no kind that can be read. Expected a name ending in one of "
             f"{', '.join(FORMATS)}. Convert it first, or give fit a data frame."
         )
+    if path.is_file():
+        _require_readable(path)
     if path.is_file() and path.stat().st_size == 0:
         raise ValueError(f"{path} is empty. Leave it out, or write it again.")
     return kind
+
+
+def _require_readable(path: Path) -> None:
+    try:
+        path.open("rb").close()
+    except PermissionError as error:
+        raise PermissionError(
+            f"You are not allowed to read {path}. Ask its owner for the right to do so."
+        ) from error
 
 
 def _nearest_file(path: Path) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.data.columns import no_such_column
+from kexpfam.data.columns import require_columns
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.opened_files import ArrayFile, TextFile, TypedFile, open_file
 from kexpfam.data.rows import CHUNK_ROWS, Chunk, LocalRows, make_chunk
@@ -124,9 +124,7 @@ class FileRows(LocalRows):
                 "files of one kind."
             )
         wanted = [*self.names, *([self.weight_column] if self.weight_column is not None else [])]
-        for name in wanted:
-            if name not in opened.names:
-                raise no_such_column(opened.label, name, opened.names)
+        require_columns(opened.label, wanted, opened.names)
         return wanted
 
 

@@ -57,15 +57,18 @@ class FirstRows:
         """The mark before decimals."""
         return self.dialect.decimal or "."
 
-    def cells(self, name: str) -> list[str]:
-        """The cells of a column in the first rows."""
-        place = self.layout.taken.index(name)
-        return [row[place] for row in self.rows]
+    @cached_property
+    def columns(self) -> dict[str, Sequence[str]]:
+        """The cells of the columns in the first rows, by their names."""
+        taken = self.layout.taken
+        if not self.rows:
+            return dict.fromkeys(taken, ())
+        return dict(zip(taken, zip(*self.rows, strict=True), strict=True))
 
     @cached_property
     def seen(self) -> dict[str, Seen]:
         """What the columns hold in the first rows."""
-        return {name: looked_at(self.cells(name), self.decimal) for name in self.layout.taken}
+        return {name: looked_at(cells, self.decimal) for name, cells in self.columns.items()}
 
     def all_rows(self) -> Iterator[list[str]]:
         """The cells of the columns that are taken, of all rows; rows must be of one length."""
@@ -108,6 +111,12 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
     is_whole = is_whole and len(text) <= _LETTERS
     lines = list(io.StringIO(text[:_LETTERS], newline=""))
     n_skipped = n_lines_before(lines)
+    if not is_whole and n_skipped >= len(lines) - 1:
+        raise ValueError(
+            f"{path} has no line that ends within its first {len(text[:_LETTERS]):,} letters. "
+            "Expected a table with a row in each line. If rows are separated by something else, "
+            "write it again."
+        )
     if n_skipped == len(lines):
         raise ValueError(f"{path} holds no table. Leave it out, or write it again.")
     separator = dialect.separator or separator_of(lines, n_skipped, suffix(path))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kexpfam.data.columns import no_such_column
+from kexpfam.data.columns import require_columns
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.file_kinds import kind_of
 from kexpfam.data.files import FileRows
@@ -109,10 +109,11 @@ def read_blocks(
     _require_pandas()
     for file in files:
         there = open_file(file, dialect).names or []
-        gone = [name for name in kinds if name not in there]
-        if gone and (not partly or len(gone) == len(kinds)):
-            raise no_such_column(str(file), gone[0], there)
-        wanted = there if others else [name for name in kinds if name in there]
+        known = set(there)
+        gone = [name for name in kinds if name not in known]
+        if not partly or len(gone) == len(kinds):
+            require_columns(str(file), gone, there)
+        wanted = there if others else [name for name in kinds if name in known]
         first = 0
         for block in _arrow_blocks(file, wanted, dialect):
             yield typed_frame(block, kinds, [*wanted, *gone], str(file), first)
@@ -153,9 +154,7 @@ def _arrow_blocks(file: Path, names: Sequence[str], dialect: Dialect | None) -> 
             f"{file} is a plain array without names, but others have named columns. Give files of "
             "one kind."
         )
-    for name in names:
-        if name not in opened.names:
-            raise no_such_column(str(file), name, opened.names)
+    require_columns(str(file), names, opened.names)
     for batch in opened.batches(names, _BLOCK_ROWS):
         if batch.num_rows:
             yield pyarrow.Table.from_batches([batch])

@@ -259,8 +259,8 @@ def _by_arrow(found: FirstRows, types: dict[str, Any]) -> Iterator[Any]:
 def _by_python(found: FirstRows, types: dict[str, Any]) -> Iterator[Any]:
     import pyarrow
 
-    taken = found.layout.taken
-    places = [taken.index(name) for name in types]
+    known = {name: place for place, name in enumerate(found.layout.taken)}
+    places = [known[name] for name in types]
     rows = found.all_rows()
     missing = set(MISSING)
     while block := list(itertools.islice(rows, _LOOKED_AT)):

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, UInt64
 
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import InUnits, Sketching, row_keys, sketch_rows
-from kexpfam.data.standardize import Standardizer, sum_columns
+from kexpfam.data.standardize import Standardizer, center_and_scale, sum_columns
 
 __all__ = ["PairTable", "Pairs", "make_table", "with_target"]
 
@@ -102,8 +102,7 @@ def _whole_table(
     first = np.append(True, (np.diff(table, axis=0) != 0).any(axis=1))
     totals = np.add.reduceat(weights, np.flatnonzero(first))
     table = table[first]
-    center = np.average(table, axis=0, weights=totals)
-    spread = _units(center, np.sqrt(np.average((table - center) ** 2, axis=0, weights=totals)))
+    spread = _units(*center_and_scale(table, totals))
     keys = row_keys(spread.forward(table), seed)
     sketch = sketch_rows(table, totals, keys, len(table))
     standardizer = Standardizer(spread.center[:-1], spread.scale[:-1])

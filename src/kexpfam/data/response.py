@@ -26,6 +26,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.data.standardize import center_and_scale
+
 __all__ = ["Response", "bent_responses", "straight_response"]
 
 # Units of the bent maps, in deviations of the target, and their powers.
@@ -121,9 +123,8 @@ def _standardized(
 
 def straight_response(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> Response:
     """The target in units of its standard deviation."""
-    center = float(np.average(y, weights=weights))
-    unit = float(np.sqrt(np.average((y - center) ** 2, weights=weights)))
-    return Response(center, unit, 1.0, 1.0, 0.0, 0.0, 1.0)
+    (center,), (unit,) = center_and_scale(y[:, None], weights)
+    return Response(float(center), float(unit), 1.0, 1.0, 0.0, 0.0, 1.0)
 
 
 def bent_responses(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> list[Response]:

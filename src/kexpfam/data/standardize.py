@@ -26,12 +26,13 @@ from jaxtyping import Float
 
 from kexpfam.arrays import namespace
 from kexpfam.data.columns import called, dropping
-from kexpfam.data.rows import Chunk, RowSource
+from kexpfam.data.rows import Chunk, RowSource, make_chunk
 from kexpfam.exceptions import DegenerateTableError
 
 __all__ = [
     "ColumnSums",
     "Standardizer",
+    "center_and_scale",
     "column_sums",
     "combine_columns",
     "fit_standardizer",
@@ -124,6 +125,14 @@ def combine_columns(one: ColumnSums, other: ColumnSums) -> ColumnSums:
         means[0] + change * (weights[1] / total),
         squares[0] + squares[1] + change**2 * (weights[0] * weights[1] / total),
     )
+
+
+def center_and_scale(
+    rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]]:
+    """Mean and standard deviation of each column, however large or small its numbers are."""
+    sums = _chunk_sums(make_chunk(rows, weights))
+    return sums.mean * sums.magnitude, np.sqrt(sums.squares / sums.weight) * sums.magnitude
 
 
 def column_sums(chunks: Iterable[Chunk]) -> ColumnSums:

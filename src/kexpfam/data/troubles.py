@@ -33,7 +33,7 @@ def number_trouble(found: FirstRows, names: Sequence[str], first: int = 0) -> st
         return None
     advice = f"{dropping(range(len(bad)), list(bad))}. {_CHAIN}"
     if len(bad) > 1:
-        said = [_said(name, one, found.cells(name), first) for name, one in bad.items()]
+        said = [_said(name, one, found.columns[name], first) for name, one in bad.items()]
         more = f", and {len(said) - _MOST_SHOWN} more" if len(said) > _MOST_SHOWN else ""
         return (
             f"{found.path}: {len(bad)} of {len(names)} columns do not hold numbers throughout: "
@@ -48,7 +48,7 @@ def number_trouble(found: FirstRows, names: Sequence[str], first: int = 0) -> st
             f"{found.path}: row {row}, column {name!r} is missing. Expected numbers: drop or fill "
             f"such rows, or leave the column out: {advice}"
         )
-    odd = found.cells(name)[one.first_odd]
+    odd = found.columns[name][one.first_odd]
     comma = " If commas stand before decimals, give --decimal ','." if _COMMAS.match(odd) else ""
     return (
         f"{found.path}: row {first + one.first_odd + 1}, column {name!r} holds {odd!r}, which is "
@@ -73,7 +73,7 @@ def table_trouble(found: FirstRows, names: Sequence[str], known: Collection[str]
     """
     said, remedies = {}, {}
     for name in (name for name in names if name not in known):
-        one, cells = found.seen[name], found.cells(name)
+        one, cells = found.seen[name], found.columns[name]
         if one.kind == "dates":
             said[name] = f"{name!r} holds dates or times, such as {cells[one.first_odd or 0]!r}"
             remedies["dates"] = " Or turn dates into numbers, such as days since the first."

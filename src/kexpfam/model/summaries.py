@@ -45,9 +45,12 @@ def mean_and_deviation(
     masses = np.concatenate([masses, slices.below[:, None], slices.above[:, None]], axis=1)
     center = slices.targets(np.clip(np.zeros((len(sums), 1)), tails[:, :1], tails[:, 1:]))
     away = targets - center
+    # In units of the furthest node: squares of very large or small targets are no numbers.
+    unit = np.maximum(np.abs(away).max(axis=1, keepdims=True), np.finfo(float).tiny)
+    away /= unit
     mean = (masses * away).sum(axis=1)
     variance = (masses * (away - mean[:, None]) ** 2).sum(axis=1)
-    return center[:, 0] + mean, np.sqrt(variance)
+    return center[:, 0] + unit[:, 0] * mean, unit[:, 0] * np.sqrt(variance)
 
 
 def mode(slices: Slices | LatticeSlices) -> Float[np.ndarray, " n"]:
