@@ -24,8 +24,8 @@ class Header(NamedTuple):
     parameters: dict[str, Any]
     n_columns: int
     column_names: list[str] | None
-    library: Literal["numpy", "pandas", "polars"]
     state: Any
+    library: Literal["numpy", "pandas", "polars"] = "numpy"
 
 
 class Saved:
@@ -68,8 +68,8 @@ class Saved:
             parameters,
             self.n_features_in_,
             None if names is None else [str(name) for name in names],
-            getattr(self, "_fitted_library", "numpy"),
             self._state(sums),
+            getattr(self, "_fitted_library", "numpy"),
         )
         kind = type(self)
         tree = encode(header, _records(kind))

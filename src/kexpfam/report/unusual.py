@@ -113,8 +113,14 @@ def _table(
 ) -> Html:
     names = ["Row", "Look at", "Expected", "Log density", "Share of draws below", *evidence.names]
     heads = [
-        element("th", element("button", name, type="button"), scope="col", aria_sort="none")
-        for name in names
+        element(
+            "th",
+            element("button", name, type="button"),
+            scope="col",
+            aria_sort="none",
+            class_="words" if place in (1, 2) else None,
+        )
+        for place, name in enumerate(names)
     ]
     rows = []
     for place, share, culprit, low, words in zip(
