@@ -267,7 +267,7 @@ def test_a_model_is_a_prior_in_numpyro(prior, model, rows):
     )  # fmt: skip
     chains.run(jax.random.key(0))
     found = np.asarray(chains.get_samples()["row"])
-    draws = model.sample(8000, random_state=1)
+    draws = np.asarray(model.sample(8000, random_state=1))
     weights = np.exp(-((draws[:, 1] - measured) ** 2) / 2 / error**2)
     mean = np.average(draws, axis=0, weights=weights)
     spread = np.sqrt(np.average((draws - mean) ** 2, axis=0, weights=weights))

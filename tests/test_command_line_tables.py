@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -182,7 +183,7 @@ def test_scores_and_terms_are_the_models_in_every_format(run, model, table, fold
 def test_gradients_are_those_of_columns_with_a_density(run, model, table):
     names, lines = lines_of(run("score", "fish.kexpfam", "fish.csv", "--gradient").out)
     assert names == ["row", "log_density", "gradient_length"]
-    expected = model.gradient(table[NAMES])[:, 1]
+    expected = np.asarray(model.gradient(table[NAMES]))[:, 1]
     np.testing.assert_allclose(np.array(lines, float)[:, 2], expected, rtol=1e-9)
 
 
@@ -293,6 +294,21 @@ def test_a_report_on_a_chain(run, folder, fitted):
     page = (folder / "fish.html").read_text(encoding="utf-8")
     assert "What the columns are" in page
     assert "2 levels: perch, pike" in page
+
+
+def test_a_report_on_a_file_names_it_and_the_command(run, folder):
+    arguments = ["report", "fish.csv", "--exclude", "name", "-o", "rows.html", "--seed", "1"]
+    done = run(*arguments)
+    assert done.code == 0, done.err
+    assert re.search(r"Report: rows\.html, in \d+ s", done.err)
+    page = (folder / "rows.html").read_text(encoding="utf-8")
+    assert "<h1>fish.csv: KernelChain report</h1>" in page
+    assert f"kexpfam {' '.join(arguments)} --force" in page
+    assert "Optimism" in page
+    assert "given the other values" not in page.split("<h2", 1)[0]
+    # An empty cell is counted, and shown as such.
+    assert "Values that are missing, in per cent of the rows." in page
+    assert ">missing</td>" in page
 
 
 def test_a_table_of_reals_has_a_stein_test(run, folder):

@@ -31,6 +31,8 @@ from kexpfam import (
 )
 from kexpfam.data.files import FileRows
 from kexpfam.datasets import make_density
+from kexpfam.estimators.saving import Header
+from kexpfam.store import decode, encode
 from kexpfam.store.file import FORMAT_VERSION
 from kexpfam.writing import digest, whole_file
 
@@ -506,3 +508,14 @@ def test_random_damage_is_refused(files, tmp_path, data):
     if content != files["family"].read_bytes():
         with pytest.raises(ModelFileError):
             kexpfam.load(tmp_path / "damaged")
+
+
+def test_what_a_file_lacks_that_was_added_since_has_its_default():
+    records = {"Header": Header}
+    tree = encode(Header({}, 2, None, 3.0, "pandas"), records)
+    assert decode(tree, records, 2).library == "pandas"
+    del tree.json["fields"]["library"]
+    assert decode(tree, records, 2) == Header({}, 2, None, 3.0, "numpy")
+    del tree.json["fields"]["state"]
+    with pytest.raises(ModelFileError, match="must have the fields"):
+        decode(tree, records, 2)

@@ -11,7 +11,9 @@ import pytest
 from scipy.stats import ks_2samp
 
 from kexpfam import KernelChain, load
+from kexpfam.data.frames import read_table
 from kexpfam.data.kinds import ColumnKind
+from kexpfam.progress import Progress
 from kexpfam.report import make_report
 from kexpfam.report.frame_table import open_frame
 from kexpfam.report.peers import peers_for
@@ -110,19 +112,19 @@ def test_rows_and_draws_are_compared_by_log_densities_of_complete_rows(report, h
     assert "kernel Stein test" in report.sections["goodness"].body
 
 
-def test_the_value_to_look_at_has_the_lowest_term(report, frame):
-    """A perch with the length of a pike: length comes last in the chain."""
+def test_the_value_to_look_at_is_explained_as_by_the_model(report, frame):
+    """A perch with the length of a pike."""
     model, unusual = report.model, report.sections["unusual"]
     place = list(unusual.data["numbers"]).index(STRANGE + 1)
     assert place < 3
     assert NAMES[unusual.data["marked"][place]] == "length"
-    assert "term of the chain rule" in unusual.data["measure"]
     low, high = unusual.data["expected"][place]
     assert 10 < low < 25 < high < 50
-    draws = model.contributions(model.sample(2000, random_state=SEED))["length"]
-    own = model.contributions(frame)["length"][STRANGE]
-    share = (np.sum(draws <= own) + 1) / 2001
-    assert unusual.data["surprise"][place, 1] == pytest.approx(-np.log(share))
+    why = model.explain(frame.iloc[[STRANGE]])
+    # Nodes depend a little on the other rows that are looked at.
+    np.testing.assert_allclose(unusual.data["surprise"][place], why.surprise[0], rtol=1e-3)
+    assert unusual.data["words"][place] == why.in_words()[0]
+    assert why.in_words()[0].startswith("'length' is 62, expected ")
 
 
 def test_pairs_have_levels_by_their_place(report, held_out):
@@ -163,3 +165,74 @@ def test_the_snippet_and_the_command_name_the_chain(report):
     found = report.sections["reproduction"].data
     assert "KernelChain" in found["snippet"]
     assert "--estimator chain" in found["command"]
+    assert found["again"] is None
+
+
+class Stages(Progress):
+    """What would be shown of the stages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def stage(self, text: str) -> None:
+        self.seen.append(text)
+
+
+@pytest.fixture(scope="module")
+def one_column():
+    """A single column with more rows than a page is made of, and what was shown meanwhile."""
+    rows = np.random.default_rng(0).gamma(3.0, 2.0, (400, 1))
+    stages = Stages()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kexpfam.report.evidence._MOST_TRAINING", 120)
+        patch.setattr("kexpfam.report.evidence._MOST_JUDGED", 60)
+        made = make_report(data=pd.DataFrame(rows, columns=["wait"]), progress=stages)
+    return made, stages.seen
+
+
+def test_a_single_column_has_a_density_curve(one_column):
+    report, _ = one_column
+    curve = report.sections["curve"].data
+    logs = report.model.score_samples(pd.DataFrame({"wait": curve["x"]}))
+    np.testing.assert_allclose(curve["density"], np.exp(logs))
+    # 0.2 % at either end of rows and draws is left out.
+    assert np.trapezoid(curve["density"], curve["x"]) == pytest.approx(1, abs=0.03)
+    assert report.sections["curve"].body.count('class="draws-line"') == 1
+
+
+def test_rows_are_capped_and_the_page_says_so(one_column, report):
+    capped, stages = one_column
+    lead = re.search(r'class="lead">(.*?)<', capped.html).group(1)
+    n_training, n_judged = (int(one) for one in re.findall(r"(\d+) (?:held-out )?rows", lead))
+    assert 90 < n_training < 150
+    assert 40 < n_judged < 80
+    note = "Rows are capped for this page: of 400 rows"
+    assert note in capped.html
+    assert "Rows are capped" not in report.html
+    assert stages == [
+        f"Fitting KernelChain to {n_training} rows",
+        f"Judging it by {n_judged} held-out rows",
+    ]
+
+
+def test_tiles_are_those_of_health_by_the_rows_of_the_page(report, held_out):
+    judged, training = held_out
+    health = report.sections["health"]
+    gap = report.model.score(training) - report.model.score(judged)
+    assert health.data["optimism"] == pytest.approx(gap)
+    tiles = {one.name: one for one in health.findings}
+    assert list(tiles)[:2] == ["Trust", "Optimism"]
+    assert tiles["Optimism"].value == f"{gap:+.3g}".replace("-", "−")
+
+
+def test_rows_of_a_sampled_file_keep_their_numbers(frame, tmp_path):
+    frame.to_csv(tmp_path / "fish.csv", index=False)
+    read = read_table([tmp_path / "fish.csv"], most_rows=50, seed=1)
+    assert (len(read.frame), read.n_rows) == (50, len(frame))
+    taken = frame.iloc[read.places]
+    np.testing.assert_allclose(read.frame["length"], taken["length"])
+    table = open_frame(read, KernelChain(), 0, fitted=False)
+    assert table.n_given == len(frame)
+    kept = table.judged(5000)
+    np.testing.assert_allclose(kept.rows["length"], frame["length"].iloc[kept.numbers])

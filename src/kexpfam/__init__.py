@@ -81,7 +81,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    return sorted({*__all__, *_MODULES})
 
 
 # The same names once more, for type checkers and editors.

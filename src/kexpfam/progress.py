@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -21,14 +21,27 @@ class Progress:
     def __init__(self, verbose: bool | int = False) -> None:
         self._verbose = bool(verbose)
         self._note = ""
+        # What changes the note of the bar that is shown now.
+        self._show_note: Callable[[str], None] = _nowhere
+
+    @property
+    def verbose(self) -> bool:
+        """Whether anything is shown."""
+        return self._verbose
+
+    def stage(self, text: str) -> None:
+        """A line that says what comes next, above the bars of it."""
+        if self._verbose:
+            Console(stderr=True).print(text, style="bold", highlight=False)
 
     def note(self, text: str) -> None:
         """A few words shown at the end of the current bar."""
         self._note = text
+        self._show_note(text)
 
     def track(self, items: Sequence[T], label: str) -> Iterator[T]:
         """Iterate over `items` under a bar."""
-        if not self._verbose:
+        if not (self._verbose and len(items)):
             return iter(items)
         return self._shown(items, label)
 
@@ -51,10 +64,15 @@ class Progress:
     def _shown(self, items: Sequence[T], label: str) -> Iterator[T]:
         with _bars() as bars:
             task = bars.add_task(label, total=len(items), note="")
+            self._show_note = lambda text: bars.update(task, note=text)
             for item in items:
                 yield item
                 bars.update(task, advance=1, note=self._note)
-        self._note = ""
+        self._note, self._show_note = "", _nowhere
+
+
+def _nowhere(_: str) -> None:
+    """There is no bar."""
 
 
 def _bars() -> RichProgress:

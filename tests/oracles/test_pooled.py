@@ -108,7 +108,7 @@ def test_what_is_missing_is_integrated_out(density):
 
 def test_surprise_and_expected_range_by_quadrature(density):
     row = np.array([0.0, 2.5, 0.3])
-    found = expected_values(density, row[None], 99, 0.9)
+    found = expected_values(density, row[None], 0.9)
     grid = np.linspace(-12, 12, 24001)
     for column, place in ((1, 0), (2, 1)):
         moved = np.tile(row[1:], (len(grid), 1))
@@ -129,7 +129,7 @@ def test_surprise_and_expected_range_by_quadrature(density):
 
 def test_surprise_of_categories(density):
     codes = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0], [np.inf, 0.0, 1.0], [np.nan, 0.0, 1.0]])
-    found = expected_values(density, codes, 99, 0.9)
+    found = expected_values(density, codes, 0.9, np.log(100))
     # The category does not depend on the numbers here.
     expected = [0.0, -np.log(0.3), np.log(100), 0.0]
     np.testing.assert_allclose(found.surprise[:, 0], expected, atol=1e-9)

@@ -27,6 +27,7 @@ from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, FourierBasis, FourierFeatures
 from kexpfam.model import evaluate_blocks, evaluate_padded
 from kexpfam.precision import compiled
+from kexpfam.types import Array, Table
 
 __all__ = ["FourierFeatureMap"]
 
@@ -83,7 +84,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.length_scale = length_scale
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> FourierFeatureMap:  # noqa: ARG002
+    def fit(self, X: Table, y: object = None) -> FourierFeatureMap:  # noqa: ARG002
         """Draw the frequencies; of X only the number and the names of its columns matter.
 
         Parameters
@@ -156,7 +157,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self._n_features_out = basis.n_features
         return self
 
-    def transform(self, X: Any) -> Float[np.ndarray, "n m"]:
+    def transform(self, X: Table) -> Array:
         """φ at each row of X: all cosines, then all sines.
 
         Parameters
@@ -166,6 +167,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            Or a data frame, after `set_output`.
         """
         check_is_fitted(self)
         refuse_what_is_no_table(X)

@@ -66,7 +66,8 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
     n_draws = whole("n_draws", n_draws)
     family = _distribution_class()
     log_density = jax_log_density(model)
-    return family(log_density, model.sample(n_draws, random_state=random_state), _box(model))
+    draws = np.asarray(model.sample(n_draws, random_state=random_state))
+    return family(log_density, draws, _box(model))
 
 
 def _box(model: Any) -> tuple[np.ndarray, np.ndarray] | None:

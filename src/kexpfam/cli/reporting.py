@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,14 +12,14 @@ from typing import Any, NamedTuple
 import typer
 
 from kexpfam.cli.fitting import ESTIMATORS
-from kexpfam.cli.inputs import Data, is_data, opened, split_names
+from kexpfam.cli.inputs import STANDARD, Data, is_data, opened, split_names
 from kexpfam.cli.models import loaded, ready
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.tables import in_options, kinds_by_name, kinds_from
 from kexpfam.cli.terminal import Terminal
 from kexpfam.data.dialects import Dialect
 from kexpfam.estimators.mixed_rows import takes_tables
-from kexpfam.report import make_report
+from kexpfam.report import Origin, make_report
 
 __all__ = ["Subject", "report_on"]
 
@@ -73,13 +76,22 @@ def report_on(
     model_path = subject.model_path
     path = Path(output)
     check_output(path, force)
-    options: dict[str, Any] = {"random_state": seed, "title": title, "progress": terminal.progress}
+    start = time.perf_counter()
     model = subject.model(terminal)
     files = subject.named if model_path is None else subject.data
+    names = tuple("standard input" if name == STANDARD else name for name in files)
+    origin = Origin((model_path,) if model_path and not files else names, _again())
+    options: dict[str, Any] = {
+        "random_state": seed,
+        "title": title,
+        "progress": terminal.progress,
+        "origin": origin,
+    }
     ready()
     if files:
         columns, exclude = split_names(subject.columns), split_names(subject.exclude)
         mixed = takes_tables(model)
+        terminal.progress.stage(f"Reading {', '.join(names)}")
         with opened(
             files, terminal, columns=columns, exclude=exclude, dialect=subject.dialect
         ) as data:
@@ -97,7 +109,14 @@ def report_on(
         "data": files,
         **{name: report.sections[name].data for name in _FIGURES if name in report.sections},
     }
-    terminal.done(record, [f"Report: {output}"])
+    seconds = time.perf_counter() - start
+    terminal.done(record, [f"Report: {output}, in {seconds:.0f} s"])
+
+
+def _again() -> str:
+    """The command that was given; what it wrote may be replaced."""
+    words = ["kexpfam", *sys.argv[1:]]
+    return shlex.join(words if "--force" in words else [*words, "--force"])
 
 
 def _table(model: Any, data: Data, seed: int, terminal: Terminal) -> Any:
@@ -106,8 +125,8 @@ def _table(model: Any, data: Data, seed: int, terminal: Terminal) -> Any:
         read = data.table(seed)
         for doubt in read.doubts:
             terminal.warn(doubt)
-        return read.frame
+        return read
     kinds = kinds_by_name(model, data)
     if hasattr(model, "feature_names_in_") and data.names is not None:
         data = replace(data, columns=tuple(kinds))
-    return data.table(seed, kinds).frame
+    return data.table(seed, kinds)

@@ -120,10 +120,10 @@ def _headings(model: Any, wanted: Wanted) -> list[str]:
 def _columns(model: Any, parts: tuple[Any, ...], wanted: Wanted) -> list[np.ndarray]:
     columns: list[np.ndarray] = []
     if wanted.gradient:
-        gradient = np.atleast_2d(model.gradient(*parts).T)
+        gradient = np.atleast_2d(np.asarray(model.gradient(*parts)).T)
         columns += [gradient[place] for place in _places_of_gradient(model)]
     columns += [model.laplacian(*parts)] if wanted.laplacian else []
-    columns += list(model.surprise(*parts).T) if wanted.surprise else []
+    columns += list(np.asarray(model.surprise(*parts)).T) if wanted.surprise else []
     columns += list(np.asarray(model.contributions(*parts)).T) if wanted.contributions else []
     return columns
 

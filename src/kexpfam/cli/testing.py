@@ -42,7 +42,7 @@ def judge_rows(
     with opened(files, terminal, columns=columns_for(model, files), dialect=dialect) as data:
         if mixed:
             tables = (rows for rows, _ in table_blocks(model, data))
-            pieces = [(model.as_numbers(rows), model.gradient(rows)) for rows in tables]
+            pieces = [(model.as_numbers(rows), np.asarray(model.gradient(rows))) for rows in tables]
         else:
             plain = positional(model)
             pieces = [(rows, plain.gradient(rows)) for rows in blocks(data, terminal)]

@@ -38,12 +38,14 @@ class ReadTable(NamedTuple):
     | weights | (n,), if a column of them was named                                  |
     | n_rows  | how many rows the files have                                         |
     | doubts  | sentences on columns that may not be what they were taken for        |
+    | places  | (n,), where the rows stand in the files, from 0                      |
     """
 
     frame: Any
     weights: np.ndarray | None
     n_rows: int
     doubts: tuple[str, ...] = ()
+    places: np.ndarray | None = None
 
 
 def read_table(
@@ -62,8 +64,8 @@ def read_table(
     `dialect` says how text is written, where that is not to be recognized.
     """
     if _are_arrays(files):
-        rows, n_rows = _sampled(_array_blocks(files), most_rows, seed, np.concatenate)
-        return ReadTable(rows, None, n_rows)
+        rows, n_rows, places = _sampled(_array_blocks(files), most_rows, seed, np.concatenate)
+        return ReadTable(rows, None, n_rows, (), places)
     _require_pandas()
     import pyarrow
 
@@ -75,7 +77,7 @@ def read_table(
     def joined(parts: list[Any]) -> Any:
         return pyarrow.concat_tables(parts, promote_options="permissive")
 
-    table, n_rows = _sampled(blocks, most_rows, seed, joined)
+    table, n_rows, places = _sampled(blocks, most_rows, seed, joined)
     if n_rows == 0:
         raise ValueError(f"{files[0]} has a line of names but no rows.")
     doubts = source.doubts
@@ -84,8 +86,8 @@ def read_table(
     else:
         frame = typed_frame(table, kinds, wanted, str(files[0]), 0)
     if weights is None:
-        return ReadTable(frame, None, n_rows, doubts)
-    return ReadTable(frame, weights_of(frame.pop(weights), files[0]), n_rows, doubts)
+        return ReadTable(frame, None, n_rows, doubts, places)
+    return ReadTable(frame, weights_of(frame.pop(weights), files[0]), n_rows, doubts, places)
 
 
 def read_blocks(
@@ -160,23 +162,30 @@ def _arrow_blocks(file: Path, names: Sequence[str], dialect: Dialect | None) -> 
 
 def _sampled(
     blocks: Iterator[Any], most: int, seed: int, joined: Callable[[list[Any]], Any]
-) -> tuple[Any, int]:
-    """Rows in their order, and how many there were."""
+) -> tuple[Any, int, np.ndarray]:
+    """Rows in their order, how many there were, and where they stood."""
     generator = np.random.default_rng(seed)
     parts: list[Any] = []
+    # The random number of each row, and where it stands.
     keys: list[np.ndarray] = []
     n_rows, highest = 0, 1.0
     for block in blocks:
         drawn = generator.random(len(block))
-        n_rows += len(block)
         kept = np.flatnonzero(drawn < highest)
         parts.append(_taken(block, kept))
-        keys.append(drawn[kept])
-        if sum(map(len, keys)) > 2 * most:
+        keys.append(np.stack([drawn[kept], n_rows + kept]))
+        n_rows += len(block)
+        if _count(keys) > 2 * most:
             highest, parts, keys = _thinned(parts, keys, most, joined)
-    if sum(map(len, keys)) > most:
+    if _count(keys) > most:
         _, parts, keys = _thinned(parts, keys, most, joined)
-    return (joined(parts) if parts else None), n_rows
+    if not parts:
+        return None, n_rows, np.empty(0, np.int64)
+    return joined(parts), n_rows, np.concatenate(keys, axis=1)[1].astype(np.int64)
+
+
+def _count(keys: list[np.ndarray]) -> int:
+    return sum(one.shape[1] for one in keys)
 
 
 def _thinned(
@@ -186,10 +195,10 @@ def _thinned(
     joined: Callable[[list[Any]], Any],
 ) -> tuple[float, list[Any], list[np.ndarray]]:
     """The rows with the smallest numbers, and where these end."""
-    whole, numbers = joined(parts), np.concatenate(keys)
-    highest = float(np.partition(numbers, most)[most])
-    kept = np.flatnonzero(numbers < highest)
-    return highest, [_taken(whole, kept)], [numbers[kept]]
+    whole, numbers = joined(parts), np.concatenate(keys, axis=1)
+    highest = float(np.partition(numbers[0], most)[most])
+    kept = np.flatnonzero(numbers[0] < highest)
+    return highest, [_taken(whole, kept)], [numbers[:, kept]]
 
 
 def _taken(block: Any, places: np.ndarray) -> Any:

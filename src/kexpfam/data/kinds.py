@@ -60,6 +60,15 @@ class ColumnKind(NamedTuple):
     missing: bool = False
     dtype: str = "float64"
 
+    def __repr__(self) -> str:
+        """With what differs from the defaults."""
+        given = [
+            f"{name}={value!r}"
+            for name, value in zip(self._fields[1:], self[1:], strict=True)
+            if value != self._field_defaults[name]
+        ]
+        return f"ColumnKind({', '.join([repr(self.kind), *given])})"
+
     def __str__(self) -> str:
         """In a line, for people."""
         holes = ["missing values"] if self.missing else []

@@ -176,7 +176,9 @@ class Marginals:
             return np.asarray(self._quantiles(units, columns)[0]) - wanted
 
         columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-        return np.asarray(elementwise.find_root(gap, (low, high), args=(values, columns)).x)
+        # Where an end is the root itself, SciPy divides zero by zero before it looks.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(elementwise.find_root(gap, (low, high), args=(values, columns)).x)
 
 
 def _blocks(count: int) -> list[slice]:

@@ -18,6 +18,7 @@ from kexpfam.choices import nearest, shown
 from kexpfam.data.cells import Cells, cell_reader, library_of, read_cells
 from kexpfam.data.columns import called, of_every_column
 from kexpfam.data.kinds import ColumnKind, kind_from, read_kind
+from kexpfam.data.made_frames import frame_of
 
 __all__ = ["ColumnSummary", "MixedTable", "read_mixed", "summarized"]
 
@@ -44,6 +45,13 @@ class MixedTable(NamedTuple):
         return [str(number) for number in range(len(self.kinds))] if self.names is None else list(
             self.names
         )  # fmt: skip
+
+    def _frame_names(self) -> Sequence[Any]:
+        """Columns of a frame: those of frames without names are numbered, of arrays x0, x1, …"""
+        if self.names is not None:
+            return self.names
+        numbers = range(len(self.kinds))
+        return numbers if self.library == "pandas" else [f"x{number}" for number in numbers]
 
     def codes(self, X: Any) -> Float[np.ndarray, "n d"]:
         """A table as numbers."""
@@ -76,16 +84,17 @@ class MixedTable(NamedTuple):
         codes: Float[np.ndarray, "n d"],
         generator: np.random.Generator | None = None,
         index: Any = None,
+        *,
+        library: Literal["numpy", "pandas", "polars"] | None = None,
     ) -> Any:
-        """Numbers as a table of the kind that was fitted to."""
+        """Numbers as a table of the kind that was fitted to, or of another library's."""
+        library = self.library if library is None else library
         columns = [
             kind.decoded(column, generator)
             for kind, column in zip(self.kinds, codes.T, strict=True)
         ]
-        if self.library == "pandas":
-            return _pandas_frame(self, columns, index)
-        if self.library == "polars":
-            return _polars_frame(self, columns)
+        if library != "numpy":
+            return frame_of(library, self._frame_names(), self.kinds, columns, index)
         if any(column.dtype == object for column in columns) and self.dtype != "number":
             out = np.empty(codes.shape, object)
             for place, column in enumerate(columns):
@@ -164,40 +173,3 @@ def _wanted(given: Any, names: Sequence[str] | None, n_columns: int) -> dict[int
             )
         found[place] = kind
     return found
-
-
-def _pandas_frame(table: MixedTable, columns: list[np.ndarray], index: Any) -> Any:
-    import pandas as pd
-
-    series = {}
-    for name, kind, column in zip(table.labels(), table.kinds, columns, strict=True):
-        if kind.dtype == "category":
-            levels = sorted({*kind.levels, *kind.pooled}, key=str)
-            if kind.kind == "grade":
-                levels = list(kind.levels)
-            made: Any = pd.Categorical(column, categories=levels, ordered=kind.kind == "grade")
-            series[name] = pd.Series(made, index=index)
-            continue
-        made = pd.Series(column, index=index)
-        holes = bool(made.isna().any())
-        # Of these dtypes, none has a place for what is missing.
-        if not (holes and (kind.dtype.startswith(("int", "uint")) or kind.dtype == "bool")):
-            made = made.astype(kind.dtype)
-        elif kind.dtype != "bool":
-            made = made.astype(float)
-        series[name] = made
-    return pd.DataFrame(series, index=index)
-
-
-def _polars_frame(table: MixedTable, columns: list[np.ndarray]) -> Any:
-    import polars as pl
-
-    series = []
-    for name, kind, column in zip(table.labels(), table.kinds, columns, strict=True):
-        values = [None if one is None or one != one else one for one in column.tolist()]
-        made = pl.Series(name, values, strict=False)
-        dtype: Any = getattr(pl, kind.dtype.split("(")[0], None)
-        if kind.dtype.startswith("Enum"):
-            dtype = pl.Enum(list(kind.levels))
-        series.append(made if dtype is None else made.cast(dtype))
-    return pl.DataFrame(series)

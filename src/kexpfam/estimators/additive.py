@@ -17,6 +17,7 @@ from kexpfam.estimators.reading import read_rows
 from kexpfam.exceptions import SingularSystemError
 from kexpfam.pipeline.adding import NOT_SEEN
 from kexpfam.progress import Progress
+from kexpfam.types import Table, Weights
 
 __all__ = ["SUMS_LEFT_OUT", "AdditiveRows", "AdditiveSums"]
 
@@ -99,14 +100,14 @@ class AdditiveRows(AdditiveSums):
     """`partial_fit` and `forget`, for densities of rows."""
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self: ...
+    def fit(self, X: Table, y: object = None, sample_weight: Weights = None) -> Self: ...
 
-    def _fit_first(self, X: Any, sample_weight: Any) -> Self:
+    def _fit_first(self, X: Table, sample_weight: Weights) -> Self:
         """Fit to rows that others will be added to."""
         return self.fit(X, None, sample_weight)
 
     @available_if(lambda model: model._can_take_rows())
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Table, y: object = None, sample_weight: Weights = None) -> Self:
         """Add the rows of X to those that the model has seen.
 
         The first call is `fit`: it chooses units, base density, frequencies and hyper-parameters.
@@ -127,7 +128,7 @@ class AdditiveRows(AdditiveSums):
             return self._fit_first(X, sample_weight)
         return self._with_rows(self._further(X, sample_weight), 1.0)
 
-    def forget(self, X: Any, sample_weight: Any = None) -> Self:
+    def forget(self, X: Table, sample_weight: Weights = None) -> Self:
         """Take the rows of X out of the sums again, exactly (up to rounding).
 
         What was chosen with them in sight stays as it was: base density, frequencies and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.choices import checked_name, seeded, shown, whole
 from kexpfam.choices import share as checked_share
+from kexpfam.data.cells import library_of
 from kexpfam.data.pairs import PairTable, make_table
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveSums
 from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import checked_flag, checked_rows, checked_weights
-from kexpfam.estimators.frames import framed
+from kexpfam.estimators.frames import FramesOut
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.reading import read_pairs
 from kexpfam.estimators.saving import Saved
@@ -43,6 +45,7 @@ from kexpfam.pipeline.conditional import (
     with_sums,
 )
 from kexpfam.progress import Progress
+from kexpfam.types import Array, ArrayOrPair, Column, Seed, Table, Weights
 
 __all__ = ["ConditionalKernelExponentialFamily"]
 
@@ -57,7 +60,7 @@ _NO_SUMS = (
 
 
 class ConditionalKernelExponentialFamily(
-    JudgedFit, AdditiveSums, Saved, RegressorMixin, BaseEstimator
+    FramesOut, JudgedFit, AdditiveSums, Saved, RegressorMixin, BaseEstimator
 ):
     """The density of one target given inputs, with intervals, quantiles and draws.
 
@@ -164,7 +167,7 @@ class ConditionalKernelExponentialFamily(
         bounds: Any = None,
         lattice: Any = None,
         gate: bool = True,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -177,7 +180,12 @@ class ConditionalKernelExponentialFamily(
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: Table,
+        y: Column = None,
+        sample_weight: Weights = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> ConditionalKernelExponentialFamily:
         """Fit the density of y given X.
 
@@ -202,6 +210,7 @@ class ConditionalKernelExponentialFamily(
         self
         """
         settings, progress = self._settings(), Progress(self.verbose)
+        self._fitted_library = library_of(X)
         source = read_pairs(self, X, y, sample_weight, progress)
         name = y if isinstance(y, str) else getattr(y, "name", None)
         with checkpointed(self, source, checkpoint) as (saved, numbers):
@@ -219,7 +228,7 @@ class ConditionalKernelExponentialFamily(
 
     @available_if(lambda model: model._can_take_rows())
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Table, y: Column = None, sample_weight: Weights = None
     ) -> ConditionalKernelExponentialFamily:
         """Add rows to those that the model has seen; with ``solution="closed_form"``.
 
@@ -240,7 +249,7 @@ class ConditionalKernelExponentialFamily(
         return self._with_rows(self._further(X, y, sample_weight), 1.0)
 
     def forget(
-        self, X: Any, y: Any = None, sample_weight: Any = None
+        self, X: Table, y: Column = None, sample_weight: Weights = None
     ) -> ConditionalKernelExponentialFamily:
         """Take rows out of the sums again, exactly (up to rounding).
 
@@ -373,12 +382,12 @@ class ConditionalKernelExponentialFamily(
         return self.density_.location.covariance.kind
 
     @property
-    def length_scale_(self) -> Float[np.ndarray, " d"]:
+    def length_scale_(self) -> Array:
         """Length-scales in the units of the inputs."""
         density = self.density_
         return density.location.covariance.length_scale * density.standardizer.scale
 
-    def score_samples(self, X: Any, y: Any, return_error: bool = False) -> Any:
+    def score_samples(self, X: Table, y: Column, return_error: bool = False) -> ArrayOrPair:
         """Normalized log density of each target given its row, in the units of y.
 
         Parameters
@@ -403,7 +412,7 @@ class ConditionalKernelExponentialFamily(
         X, y = checked_pairs(self, X, y, reset=False)
         return getattr(self.density_, method)(X, y)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Table, y: Column, sample_weight: Weights = None) -> float:
         """Mean normalized log density of the targets given their rows: higher is better.
 
         Parameters
@@ -419,7 +428,7 @@ class ConditionalKernelExponentialFamily(
         logs = self.score_samples(X, y)
         return float(np.average(logs, weights=checked_weights(sample_weight, logs[:, None])))
 
-    def gradient(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+    def gradient(self, X: Table, y: Column) -> Array:
         """∂ log p(y | x) / ∂y at each pair: the derivative of `score_samples`.
 
         Parameters
@@ -433,7 +442,7 @@ class ConditionalKernelExponentialFamily(
         """
         return self._at(X, y, "derivatives")[0]
 
-    def laplacian(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+    def laplacian(self, X: Table, y: Column) -> Array:
         """∂² log p(y | x) / ∂y² at each pair: the second derivative of `score_samples`.
 
         Parameters
@@ -447,7 +456,7 @@ class ConditionalKernelExponentialFamily(
         """
         return self._at(X, y, "derivatives")[1]
 
-    def cdf(self, X: Any, y: Any) -> Float[np.ndarray, " n"]:
+    def cdf(self, X: Table, y: Column) -> Array:
         """The probability of a target no larger than y, at each pair.
 
         At the rows that a model is tested on, these should be spread evenly over [0, 1] (the
@@ -464,7 +473,7 @@ class ConditionalKernelExponentialFamily(
         """
         return self._at(X, y, "cdf")
 
-    def predict(self, X: Any, statistic: str = "mean") -> Float[np.ndarray, " n"]:
+    def predict(self, X: Table, statistic: str = "mean") -> Array:
         """One number for each row: the mean, median or mode of its distribution.
 
         Parameters
@@ -484,7 +493,7 @@ class ConditionalKernelExponentialFamily(
             return self.density_.mode(rows)
         return self.density_.quantiles(rows, np.full((len(rows), 1), 0.5))[:, 0]
 
-    def predict_std(self, X: Any) -> Float[np.ndarray, " n"]:
+    def predict_std(self, X: Table) -> Array:
         """The standard deviation of y at each row.
 
         Parameters
@@ -497,7 +506,7 @@ class ConditionalKernelExponentialFamily(
         """
         return self.density_.mean_and_deviation(self._checked_rows(X))[1]
 
-    def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.5, 0.95)) -> Any:
+    def predict_quantiles(self, X: Table, levels: Any = (0.05, 0.5, 0.95)) -> Table:
         """Quantiles of y at each row.
 
         Parameters
@@ -516,9 +525,11 @@ class ConditionalKernelExponentialFamily(
         if not len(wanted):
             raise ValueError(f"levels must be numbers between 0 and 1; got {shown(levels)}.")
         found = self.density_.quantiles(rows, np.broadcast_to(wanted, (len(rows), len(wanted))))
-        return framed(X, found, [f"{level:g}" for level in wanted])
+        return self._framed(X, found, [f"{level:g}" for level in wanted])
 
-    def predict_interval(self, X: Any, coverage: float = 0.9, kind: str = "equal_tailed") -> Any:
+    def predict_interval(
+        self, X: Table, coverage: float = 0.9, kind: str = "equal_tailed"
+    ) -> Table:
         """Intervals that hold y with a given probability.
 
         Parameters
@@ -541,11 +552,9 @@ class ConditionalKernelExponentialFamily(
         if kind == "highest_density":
             return self.density_.highest_density(rows, mass)
         levels = np.broadcast_to([(1 - mass) / 2, (1 + mass) / 2], (len(rows), 2))
-        return framed(X, self.density_.quantiles(rows, levels), ["lower", "upper"])
+        return self._framed(X, self.density_.quantiles(rows, levels), ["lower", "upper"])
 
-    def sample(
-        self, X: Any, n_samples: int = 1, random_state: Any = None
-    ) -> Float[np.ndarray, "n m"]:
+    def sample(self, X: Table, n_samples: int = 1, random_state: Seed = None) -> Table:
         """Targets drawn at each row of X, by inverting the cdf.
 
         Parameters
@@ -557,12 +566,15 @@ class ConditionalKernelExponentialFamily(
 
         Returns
         -------
-        ndarray of shape (n_rows, n_samples)
+        ndarray or data frame of shape (n_rows, n_samples)
+            A data frame where X is one, with its index; see `set_output`.
         """
         rows = self._checked_rows(X)
         count = whole("n_samples", n_samples)
         levels = seeded(random_state).uniform(size=(len(rows), count))
-        return self.density_.quantiles(rows, levels)
+        target = self.target_name_ or "y"
+        names = [f"{target}_{draw}" for draw in range(count)]
+        return self._framed(X, self.density_.quantiles(rows, levels), names)
 
     def _checked_rows(self, X: Any) -> Float[np.ndarray, "n d"]:
         check_is_fitted(self)

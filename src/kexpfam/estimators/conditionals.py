@@ -11,6 +11,7 @@ from kexpfam.choices import seeded, shown
 from kexpfam.choices import share as checked_share
 from kexpfam.pipeline.chain import ChainFit
 from kexpfam.sampling.completions import Completions, completed
+from kexpfam.types import Array, Seed, Table
 
 __all__ = ["TableConditional"]
 
@@ -42,12 +43,21 @@ class TableConditional(NamedTuple):
         given[:, places] = np.nan
         return cls(fit, codes, places, completed(fit.density, given, n_draws, generator), index)
 
+    def __repr__(self) -> str:
+        labels = self.fitted.table.labels()
+        names = ", ".join(labels[place] for place in self.places)
+        n_rows, n_draws = self.completions.log_weights.shape
+        return (
+            f"<TableConditional of {names} given the other columns: {n_draws} draws at each of "
+            f"{n_rows} rows>"
+        )
+
     @property
-    def effective_sample_size(self) -> Float[np.ndarray, " n"]:
+    def effective_sample_size(self) -> Array:
         """How many draws of equal weight would say as much, for each row."""
         return self.completions.effective_sizes()
 
-    def log_density(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    def log_density(self) -> tuple[Array, Array]:
         """log p of the values in the columns given the others, and its standard error.
 
         Returns
@@ -73,7 +83,7 @@ class TableConditional(NamedTuple):
         joint[np.isnan(whole[:, self.places]).any(axis=1)] = np.nan
         return joint - logs, errors
 
-    def quantiles(self, column: Any, levels: Any = (0.05, 0.5, 0.95)) -> Float[np.ndarray, "n q"]:
+    def quantiles(self, column: Any, levels: Any = (0.05, 0.5, 0.95)) -> Array:
         """Quantiles of one of the columns, which must be of numbers or grades (as places).
 
         Parameters
@@ -97,7 +107,7 @@ class TableConditional(NamedTuple):
         places = np.minimum(below, values.shape[1] - 1)
         return np.take_along_axis(values, places, axis=1)
 
-    def probabilities(self, column: Any) -> dict[Any, Float[np.ndarray, " n"]]:
+    def probabilities(self, column: Any) -> dict[Any, Array]:
         """How likely each value of one of the columns is, which must have few.
 
         Parameters
@@ -117,7 +127,7 @@ class TableConditional(NamedTuple):
         names = [*kind.levels, *([kind.pool_name] if kind.pooled else [])]
         return {name: (shares * (codes == code)).sum(axis=1) for code, name in enumerate(names)}
 
-    def sample(self, random_state: Any = None) -> Any:
+    def sample(self, random_state: Seed = None) -> Table:
         """The rows with the columns drawn once, as the kind of table that the model was fitted to.
 
         Parameters

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from kexpfam.choices import share as checked_share
 from kexpfam.data.columns import called
-from kexpfam.model.expected import expected_values
-from kexpfam.pipeline.anomalies import AnomalyFit
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.mixed import MixedTable
+from kexpfam.model.expected import Expected
+from kexpfam.notebook import html_table
 
 __all__ = ["Explanation", "explained"]
+
+# Sentences of a short form.
+_SHOWN = 5
 
 
 class Explanation(NamedTuple):
@@ -37,72 +42,88 @@ class Explanation(NamedTuple):
     surprise: Float[np.ndarray, "n d"]
     labels: list[str]
 
-    def in_words(self) -> list[str]:
-        """A sentence for each row."""
-        sentences = []
-        for label, value, low, high, share in zip(
-            self.labels, self.values, self.low, self.high, self.share, strict=True
-        ):
-            expected = f"{_shown(low)} to {_shown(high)}"
+    def expected(self) -> list[str]:
+        """What was expected in each row, in words: a range, or a level with its probability."""
+        words = []
+        for low, high, share in zip(self.low, self.high, self.share, strict=True):
+            one = f"{_shown(low)} to {_shown(high)}"
             if low == high:
                 level = isinstance(low, str)
-                expected = f"{_shown(low)} ({100 * share:.0f} %)" if level else _shown(low)
-            sentences.append(
-                f"{label} is {_shown(value)}, expected {expected} given the other values"
+                one = f"{_shown(low)} ({100 * share:.0f} %)" if level else _shown(low)
+            words.append(one)
+        return words
+
+    def __repr__(self) -> str:
+        few = [f"  {sentence}" for sentence in self.in_words()[:_SHOWN]]
+        more = [f"  … and {len(self.columns) - _SHOWN} more"] if len(self.columns) > _SHOWN else []
+        return "\n".join([f"<Explanation of {len(self.columns)} rows", *few, *more]) + ">"
+
+    def _repr_html_(self) -> str:
+        cells = zip(self.columns, self.values, self.expected(), strict=True)
+        rows = [(column, _shown(value), expected) for column, value, expected in cells]
+        heads = ["Column", "Value", "Expected given the other values"]
+        return html_table(f"What makes {len(rows)} rows unusual", heads, rows)
+
+    def in_words(self) -> list[str]:
+        """A sentence for each row."""
+        return [
+            f"{label} is {_shown(value)}, expected {expected} given the other values"
+            for label, value, expected in zip(
+                self.labels, self.values, self.expected(), strict=True
             )
-        return sentences
+        ]
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    """In four digits, and large numbers without an exponent."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def explained(
-    fit: AnomalyFit, codes: Float[np.ndarray, "n d"], folds: Int[np.ndarray, " n"], coverage: float
+    table: MixedTable,
+    codes: Float[np.ndarray, "n d"],
+    found: Expected,
+    in_units: Callable[[float, int], float] = lambda number, _: number,
 ) -> Explanation:
-    """Of rows, each by the densities without its fold."""
-    coverage = checked_share("coverage", coverage)
-    table, numbers = fit.table, fit.numbers(codes)
-    names = table.labels()
-    columns, shares = np.zeros(len(codes), int), np.zeros(len(codes))
-    ends, surprise = np.full((2, len(codes)), np.nan), np.zeros(codes.shape)
-    for fold in np.unique(folds):
-        members = np.flatnonzero(folds == fold)
-        density = fit.density.experts[0][fold]
-        found = expected_values(density, numbers[members], fit.density.n_rows, coverage)
-        columns[members], surprise[members] = found.columns, found.surprise
-        ends[:, members], shares[members] = (found.low, found.high), found.share
-    low, high = (
-        [_end(fit, end[row], column) for row, column in enumerate(columns)] for end in ends
-    )
+    """Of rows of a table; `in_units` turns the density's number of a column into the user's."""
+    names, columns = table.labels(), found.columns.tolist()
+
+    def ends(numbers: Float[np.ndarray, " n"]) -> list[Any]:
+        pairs = zip(numbers.tolist(), columns, strict=True)
+        return [_end(table.kinds[column], in_units(number, column)) for number, column in pairs]
+
     return Explanation(
         [names[column] for column in columns],
-        [_value(fit, codes[row, column], column) for row, column in enumerate(columns)],
-        low,
-        high,
-        shares,
-        surprise,
-        [called(int(column), table.names) for column in columns],
+        [_value(table.kinds[one], codes[row, one]) for row, one in enumerate(columns)],
+        ends(found.low),
+        ends(found.high),
+        found.share,
+        found.surprise,
+        [called(column, table.names) for column in columns],
     )
 
 
-def _value(fit: AnomalyFit, code: float, column: int) -> Any:
+def _value(kind: ColumnKind, code: float) -> Any:
     """What stands in a cell: a number, or the name of a level."""
-    levels = fit.table.kinds[column].names()
+    levels = kind.names()
     if levels is None or np.isnan(code):
-        whole = "int" in fit.table.kinds[column].dtype.lower() and code == np.rint(code)
+        whole = _is_whole(kind) and code == np.rint(code)
         return int(code) if whole else float(code)
     return levels[int(code)] if np.isfinite(code) else "a level never seen"
 
 
-def _end(fit: AnomalyFit, number: float, column: int) -> Any:
-    """An end of the expected range in the user's units."""
-    kind = fit.table.kinds[column]
+def _end(kind: ColumnKind, number: float) -> Any:
+    """An end of the expected range."""
     levels = kind.names()
-    if levels is not None and kind.is_category:
-        return levels[int(number)]
-    own = float(fit.tails.backward(np.full((1, len(fit.tails.scale)), number))[0, column])
-    if levels is None:
-        # Of whole numbers, whole ends.
-        return round(own) if "int" in kind.dtype.lower() else own
-    return levels[int(np.clip(np.rint(own), 0, len(levels) - 1))]
+    if levels is not None:
+        return levels[int(np.clip(np.rint(number), 0, len(levels) - 1))]
+    if np.isnan(number):
+        return "another value"
+    # Of whole numbers, whole ends.
+    return round(number) if _is_whole(kind) else float(number)
+
+
+def _is_whole(kind: ColumnKind) -> bool:
+    return kind.is_discrete or "int" in kind.dtype.lower()

@@ -16,8 +16,14 @@ from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import CalibrationWarning, ModelFileError
-from kexpfam.pipeline.anomalies import AnomalyFit, fit_anomalies, read_for_anomalies
+from kexpfam.pipeline.anomalies import (
+    AnomalyFit,
+    expected_without_folds,
+    fit_anomalies,
+    read_for_anomalies,
+)
 from kexpfam.progress import Progress
+from kexpfam.types import Array, Column, Seed, Table
 
 __all__ = ["KernelAnomalyDetector"]
 
@@ -97,7 +103,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         *,
         false_alarms: float = 0.01,
         columns: Any = None,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.false_alarms = false_alarms
@@ -105,7 +111,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> KernelAnomalyDetector:
+    def fit(self, X: Table, y: object = None) -> KernelAnomalyDetector:
         """Fit the densities, and judge every row by those that did not see it.
 
         Parameters
@@ -165,7 +171,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         check_is_fitted(self)
         return self.fitted_.table.codes(checked_table(self, X, reset=False))
 
-    def decision_function(self, X: Any) -> Float[np.ndarray, " n"]:
+    def decision_function(self, X: Table) -> Array:
         """How abnormal each row is: −log density, averaged over the folds' densities.
 
         For training rows take `decision_scores_`: here they are judged by densities that saw them.
@@ -182,7 +188,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         codes = self._codes(X)
         return self.fitted_.density.abnormality(self.fitted_.numbers(codes)).mean(axis=1)
 
-    def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
+    def score_samples(self, X: Table) -> Array:
         """How ordinary each row is: minus `decision_function`, as in scikit-learn.
 
         Parameters
@@ -195,7 +201,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return -self.decision_function(X)
 
-    def p_values(self, X: Any) -> Float[np.ndarray, " n"]:
+    def p_values(self, X: Table) -> Array:
         """Conformal p-values: (1 + training rows at least as abnormal) / (1 + training rows).
 
         Parameters
@@ -208,7 +214,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return self.p_values_of(self.decision_function(X))
 
-    def p_values_of(self, scores: Any) -> Float[np.ndarray, " n"]:
+    def p_values_of(self, scores: Column) -> Array:
         """Conformal p-values of scores that `decision_function` gave.
 
         Parameters
@@ -220,9 +226,10 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         ndarray of shape (n_samples,)
         """
         n_rows = len(self._sorted)
-        return (1 + n_rows - np.searchsorted(self._sorted, scores, side="left")) / (n_rows + 1)
+        below = np.searchsorted(self._sorted, np.asarray(scores), side="left")
+        return np.asarray((1 + n_rows - below) / (n_rows + 1))
 
-    def predict(self, X: Any) -> Int[np.ndarray, " n"]:
+    def predict(self, X: Table) -> Array:
         """1 for anomalies, 0 for ordinary rows (scikit-learn's detectors say −1 and 1).
 
         Parameters
@@ -235,7 +242,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return (self.p_values(X) <= float(self.false_alarms)).astype(int)
 
-    def fit_predict(self, X: Any, y: Any = None) -> Int[np.ndarray, " n"]:
+    def fit_predict(self, X: Table, y: object = None) -> Array:
         """Labels of the training rows, each by densities that were fitted without it.
 
         Parameters
@@ -249,7 +256,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         """
         return self.fit(X).labels_
 
-    def explain(self, X: Any, coverage: float = 0.9) -> Explanation:
+    def explain(self, X: Table, coverage: float = 0.9) -> Explanation:
         """The column that makes each row unusual, and what was to be expected there.
 
         Parameters
@@ -264,9 +271,9 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
             With ``columns``, ``values``, ``low``, ``high``, ``surprise`` and ``in_words()``.
         """
         codes = self._codes(X)
-        return explained(self.fitted_, codes, np.zeros(len(codes), int), coverage)
+        return self._explained(codes, np.zeros(len(codes), int), coverage)
 
-    def explain_training_rows(self, X: Any, places: Any, coverage: float = 0.9) -> Explanation:
+    def explain_training_rows(self, X: Table, places: Any, coverage: float = 0.9) -> Explanation:
         """The same for some of the rows of `fit`, by densities that were fitted without them.
 
         Parameters
@@ -287,7 +294,22 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
                 f"X must hold the {len(self.folds_)} rows of fit; got {len(codes)}. For other rows "
                 "take explain."
             )
-        return explained(self.fitted_, codes[places], self.folds_[places], coverage)
+        return self._explained(codes[places], self.folds_[places], coverage)
+
+    def _explained(
+        self, codes: Float[np.ndarray, "n d"], folds: Int[np.ndarray, " n"], coverage: float
+    ) -> Explanation:
+        """Of rows, each by the densities without its fold."""
+        fit, coverage = self.fitted_, checked_share("coverage", coverage)
+        found = expected_without_folds(fit, codes, folds, coverage)
+
+        def in_units(number: float, column: int) -> float:
+            if fit.table.kinds[column].is_category:
+                return number
+            whole = np.full((1, len(fit.tails.scale)), number)
+            return float(fit.tails.backward(whole)[0, column])
+
+        return explained(fit.table, codes, found, in_units)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,26 +5,30 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.choices import checked_name, entropy, nearest, seeded, shown, whole
+from kexpfam.choices import share as checked_share
+from kexpfam.data.cells import library_of
 from kexpfam.data.columns import called
 from kexpfam.data.mixed import read_mixed
 from kexpfam.estimators.checks import checked_flag, checked_weights
 from kexpfam.estimators.conditionals import TableConditional
-from kexpfam.estimators.frames import framed
+from kexpfam.estimators.explanations import Explanation, explained
+from kexpfam.estimators.frames import FramesOut
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import ModelFileError
 from kexpfam.model.chain import ChainDensity
+from kexpfam.model.expected import expected_values
 from kexpfam.pipeline.chain import ChainFit, ChainSettings, fit_chain
 from kexpfam.progress import Progress
 from kexpfam.sampling.completions import completed
+from kexpfam.types import Array, ArrayOrPair, Seed, Table, Weights
 
 __all__ = ["KernelChain"]
 
@@ -33,7 +37,7 @@ _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 _IMPUTING_DRAWS = 32
 
 
-class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator):
+class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator):
     """The density of a table of numbers, counts, grades and categories, with missing values.
 
     The density is a product, one column given the ones before, and every factor is normalized
@@ -116,7 +120,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         columns: Any = None,
         marginals: Any = "auto",
         gate: bool = True,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.columns = columns
@@ -125,7 +129,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> KernelChain:
+    def fit(self, X: Table, y: object = None, sample_weight: Weights = None) -> KernelChain:
         """Fit the density of the rows of X.
 
         Parameters
@@ -144,6 +148,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         settings = ChainSettings(
             checked_name("marginals", self.marginals, _MARGINALS), checked_flag("gate", self.gate)
         )
+        self._fitted_library = library_of(X)
         X = checked_table(self, X, reset=True)
         weights = checked_weights(sample_weight, np.zeros((len(X), 1)))
         table, codes = read_mixed(X, self._names(), weights, self.columns)
@@ -154,7 +159,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
     def _names(self) -> list[str] | None:
         return list(getattr(self, "feature_names_in_", [])) or None
 
-    def as_numbers(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def as_numbers(self, X: Table) -> Array:
         """X as the rows of numbers that `density_` takes.
 
         A level is its place among the levels of its column, NaN stands for what is missing, and an
@@ -207,7 +212,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         """The kind of marginal map."""
         return self.fitted_.marginals
 
-    def score_samples(self, X: Any, return_error: bool = False) -> Any:
+    def score_samples(self, X: Table, return_error: bool = False) -> ArrayOrPair:
         """Normalized log density of what is there in each row of X.
 
         Parameters
@@ -226,7 +231,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         logs, errors = self.density_.log_density_and_error(codes)
         return (logs, errors) if return_error else logs
 
-    def contributions(self, X: Any) -> Any:
+    def contributions(self, X: Table) -> Table:
         """The terms of the chain rule: what each column adds to a row's log density.
 
         Columns are taken in the order of the chain (categories, whole numbers and grades, numbers
@@ -243,9 +248,42 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         """
         codes = self.as_numbers(X)
         found = self.density_.contributions(codes)
-        return framed(X, found, self.fitted_.table.labels())
+        return self._framed(X, found)
 
-    def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def explain(self, X: Table, coverage: float = 0.9) -> Explanation:
+        """The column that makes each row unusual, and what was to be expected there.
+
+        Every value is compared with what could stand there given all other values of its row. The
+        surprise of a value is −log of the probability of one that is no likelier: 3 for one in
+        twenty, 4.6 for one in a hundred, infinite for what has no probability.
+
+        Parameters
+        ----------
+        X : data frame or array of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            The probability of the expected range, given the other values of the row.
+
+        Returns
+        -------
+        Explanation
+            With ``columns``, ``values``, ``low``, ``high``, ``surprise`` and ``in_words()``.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd
+        >>> from kexpfam import KernelChain
+        >>> generator = np.random.default_rng(0)
+        >>> size = generator.normal(10, 2, 200)
+        >>> X = pd.DataFrame({"size": size, "weight": 3 * size + generator.normal(0, 1, 200)})
+        >>> model = KernelChain(random_state=0).fit(X)
+        >>> model.explain(pd.DataFrame({"size": [12.0], "weight": [24.0]})).low[0] > 5
+        True
+        """
+        coverage = checked_share("coverage", coverage)
+        codes = self.as_numbers(X)
+        return explained(self.fitted_.table, codes, expected_values(self.density_, codes, coverage))
+
+    def gradient(self, X: Table) -> Table:
         """∇log p: derivatives of `score_samples` in the columns that have a density.
 
         Parameters
@@ -254,13 +292,13 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
 
         Returns
         -------
-        gradient : ndarray of shape (n_samples, n_features)
+        gradient : ndarray or data frame of shape (n_samples, n_features)
             NaN in columns of whole numbers, grades and categories, and where a value is missing.
         """
         codes = self.as_numbers(X)
-        return self.density_.gradient(codes)
+        return self._framed(X, self.density_.gradient(codes))
 
-    def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
+    def laplacian(self, X: Table) -> Array:
         """Δlog p: the sum of second derivatives in the columns that have a density.
 
         Parameters
@@ -274,7 +312,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         codes = self.as_numbers(X)
         return self.density_.laplacian(codes)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> Table:
         """Complete rows drawn from the model.
 
         Numbers are drawn between the smallest and the largest of the rows fitted to, and about
@@ -288,14 +326,17 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         Returns
         -------
         data frame or ndarray of shape (n_samples, n_features)
-            Of the kind that the model was fitted to, every column with its dtype.
+            Of the kind that the model was fitted to, every column with its dtype; see `set_output`.
         """
         check_is_fitted(self)
         generator = seeded(random_state)
         codes = self.density_.sample(whole("n_samples", n_samples), generator)
-        return self.fitted_.table.table(codes, generator)
+        table = self.fitted_.table
+        return table.table(codes, generator, library=self._library(table.library))
 
-    def sample_with_diagnostics(self, n_samples: int, random_state: Any = None) -> tuple[Any, None]:
+    def sample_with_diagnostics(
+        self, n_samples: int, random_state: Seed = None
+    ) -> tuple[Table, None]:
         """Draws, which are independent: there are no Markov chains to look at.
 
         Parameters
@@ -310,7 +351,7 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         """
         return self.sample(n_samples, random_state), None
 
-    def impute(self, X: Any, random_state: Any = None) -> Any:
+    def impute(self, X: Table, random_state: Seed = None) -> Table:
         """X with every missing value drawn, given the other values of its row.
 
         Call it several times with other seeds for multiple imputations.
@@ -323,16 +364,18 @@ class KernelChain(Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator)
         Returns
         -------
         data frame or ndarray of shape (n_samples, n_features)
+            A data frame where X is one, with its index; see `set_output`.
         """
         codes, generator = self.as_numbers(X), seeded(random_state)
         gone = np.flatnonzero(np.isnan(codes).any(axis=1))
         if len(gone):
             found = completed(self.density_, codes[gone], _IMPUTING_DRAWS, generator)
             codes[gone] = found.chosen(generator)
-        return self.fitted_.table.table(codes, generator, getattr(X, "index", None))
+        library, index = self._library(library_of(X)), getattr(X, "index", None)
+        return self.fitted_.table.table(codes, generator, index, library=library)
 
     def conditional(
-        self, X: Any, columns: Any, n_draws: int = 256, random_state: Any = None
+        self, X: Table, columns: Any, n_draws: int = 256, random_state: Seed = None
     ) -> TableConditional:
         """The distribution of some columns given the others, at each row of X.
 

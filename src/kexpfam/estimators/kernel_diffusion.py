@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import astuple, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +22,7 @@ from kexpfam.choices import (
     shown,
     whole,
 )
+from kexpfam.data.cells import library_of
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checkpointing import checkpointed
@@ -49,6 +50,7 @@ from kexpfam.progress import Progress
 from kexpfam.sampling.conditional import complete_rows
 from kexpfam.sampling.reverse import walk_draws
 from kexpfam.tuning.frequencies import N_COMPONENTS
+from kexpfam.types import Array, ArrayOrPair, Seed, Table, Weights
 
 __all__ = ["KernelDiffusion"]
 
@@ -173,7 +175,7 @@ class KernelDiffusion(
         noise_range: Any = "auto",
         tolerance: float = 1e-3,
         gate: bool = True,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -187,7 +189,12 @@ class KernelDiffusion(
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: Table,
+        y: object = None,
+        sample_weight: Weights = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> KernelDiffusion:
         """Fit every level to the rows of X.
 
@@ -215,10 +222,15 @@ class KernelDiffusion(
         return self._fit(settings, X, sample_weight)
 
     def _fit(
-        self, settings: DiffusionSettings, X: Any, sample_weight: Any, checkpoint: Any = None
+        self,
+        settings: DiffusionSettings,
+        X: Any,
+        sample_weight: Any,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> KernelDiffusion:
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
+        self._fitted_library = library_of(X)
         names = list(getattr(self, "feature_names_in_", [])) or None
         with checkpointed(self, source, checkpoint) as (saved, numbers):
             seed = np.random.SeedSequence(numbers)
@@ -247,17 +259,17 @@ class KernelDiffusion(
         return self.fitted_.density
 
     @property
-    def noise_scales_(self) -> Float[np.ndarray, " l"]:
+    def noise_scales_(self) -> Array:
         """The noise levels."""
         return self.fitted_.levels.noise_scales
 
     @property
-    def penalties_(self) -> Float[np.ndarray, " l"]:
+    def penalties_(self) -> Array:
         """The penalty of each level."""
         return self.fitted_.levels.penalties
 
     @property
-    def losses_(self) -> Float[np.ndarray, " l"]:
+    def losses_(self) -> Array:
         """The held-out loss of each level."""
         return self.fitted_.levels.losses
 
@@ -277,7 +289,7 @@ class KernelDiffusion(
         return self.fitted_.marginals
 
     @property
-    def tie_gaps_(self) -> Float[np.ndarray, " d"]:
+    def tie_gaps_(self) -> Array:
         """Width of the cells of tied columns."""
         return self.fitted_.tie_gaps
 
@@ -323,7 +335,7 @@ class KernelDiffusion(
             raise ValueError(SUMS_LEFT_OUT)
         return self.fitted_.sums
 
-    def score_samples(self, X: Any, return_error: bool = False) -> Any:
+    def score_samples(self, X: Table, return_error: bool = False) -> ArrayOrPair:
         """Normalized log density at each row of X, by the probability flow.
 
         Parameters
@@ -347,7 +359,7 @@ class KernelDiffusion(
             warnings.warn(complaint, FlowWarning, stacklevel=2)
         return logs
 
-    def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def gradient(self, X: Table) -> Table:
         """∇log p at each row of X: the derivative of `score_samples`.
 
         It is carried along the probability flow, there and back, and takes a few times as long as
@@ -360,11 +372,12 @@ class KernelDiffusion(
 
         Returns
         -------
-        gradient : ndarray of shape (n_samples, n_features)
+        gradient : ndarray or data frame of shape (n_samples, n_features)
+            A data frame where X is one, with its index; see `set_output`.
         """
-        return self.density_.gradient(self._checked_rows(X))
+        return self._framed(X, self.density_.gradient(self._checked_rows(X)))
 
-    def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
+    def laplacian(self, X: Table) -> Array:
         """Δlog p at each row of X: second derivatives of `score_samples`.
 
         It takes about three times as long as `gradient` for every column.
@@ -379,9 +392,7 @@ class KernelDiffusion(
         """
         return self.density_.laplacian(self._checked_rows(X))
 
-    def smoothed_gradient(
-        self, X: Any, noise_scale: float | None = None
-    ) -> Float[np.ndarray, "n d"]:
+    def smoothed_gradient(self, X: Table, noise_scale: float | None = None) -> Table:
         """The score of the data at a noise level: ∇log of the density of rows with noise added.
 
         This is what the levels are fitted to, and what the flow is made of. At the lowest level it
@@ -398,14 +409,13 @@ class KernelDiffusion(
 
         Returns
         -------
-        gradient : ndarray of shape (n_samples, n_features)
+        gradient : ndarray or data frame of shape (n_samples, n_features)
         """
         rows = self._checked_rows(X)
-        return self.density_.smoothed_gradient(rows, self._checked_scale(noise_scale))
+        found = self.density_.smoothed_gradient(rows, self._checked_scale(noise_scale))
+        return self._framed(X, found)
 
-    def smoothed_laplacian(
-        self, X: Any, noise_scale: float | None = None
-    ) -> Float[np.ndarray, " n"]:
+    def smoothed_laplacian(self, X: Table, noise_scale: float | None = None) -> Array:
         """The divergence of `smoothed_gradient`.
 
         Parameters
@@ -433,8 +443,8 @@ class KernelDiffusion(
         return max(float(scale), lowest)
 
     def sample(
-        self, n_samples: int = 1, random_state: Any = None, *, method: str = "flow"
-    ) -> Float[np.ndarray, "n d"]:
+        self, n_samples: int = 1, random_state: Seed = None, *, method: str = "flow"
+    ) -> Table:
         """Rows drawn from the model, in the units of the data.
 
         Parameters
@@ -446,7 +456,8 @@ class KernelDiffusion(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray or data frame of shape (n_samples, n_features)
+            A data frame where the model was fitted to one; see `set_output`.
         """
         check_is_fitted(self)
         checked_name("method", method, ("flow", "sde"))
@@ -454,12 +465,12 @@ class KernelDiffusion(
         seeds = entropy(random_state, 2)
         generator = np.random.default_rng(seeds[0])
         if method == "flow":
-            return self.density_.sample(n_samples, generator)
-        return walk_draws(self.density_, n_samples, generator, int(seeds[1]))
+            return self._drawn(self.density_.sample(n_samples, generator))
+        return self._drawn(walk_draws(self.density_, n_samples, generator, int(seeds[1])))
 
     def sample_with_diagnostics(
-        self, n_samples: int, random_state: Any = None
-    ) -> tuple[Float[np.ndarray, "n d"], None]:
+        self, n_samples: int, random_state: Seed = None
+    ) -> tuple[Table, None]:
         """Draws, which are independent: there are no Markov chains to look at.
 
         Parameters
@@ -469,12 +480,12 @@ class KernelDiffusion(
 
         Returns
         -------
-        draws : ndarray of shape (n_samples, n_features)
+        draws : ndarray or data frame of shape (n_samples, n_features)
         chains : None
         """
         return self.sample(n_samples, random_state), None
 
-    def impute(self, X: Any, random_state: Any = None) -> Float[np.ndarray, "n d"]:
+    def impute(self, X: Table, random_state: Seed = None) -> Table:
         """X with every missing value (NaN) drawn, given the other values of its row.
 
         Call it several times with other seeds for multiple imputations. A row with all values
@@ -488,12 +499,13 @@ class KernelDiffusion(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray or data frame of shape (n_samples, n_features)
+            A data frame where X is one, with its index; see `set_output`.
         """
         check_is_fitted(self)
         rows = checked_rows(self, X, reset=False, ensure_all_finite="allow-nan")
         generator = seeded(random_state)
-        return complete_rows(self.density_, rows, generator)
+        return self._framed(X, complete_rows(self.density_, rows, generator))
 
     def _settings(self) -> DiffusionSettings:
         """Names resolved, numbers checked."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import BASES, RescaledDensity
 from kexpfam.choices import checked_name, resolve, whole
+from kexpfam.data.cells import library_of
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checkpointing import checkpointed
@@ -43,6 +44,7 @@ from kexpfam.pipeline.family import (
 from kexpfam.progress import Progress
 from kexpfam.sampling import Chains, sample_density
 from kexpfam.tuning import CRITERIA, Hyperparameters, LossSurface, Tuning
+from kexpfam.types import Array, Seed, Table, Weights
 
 __all__ = ["KernelExponentialFamily"]
 
@@ -209,7 +211,7 @@ class KernelExponentialFamily(
         normalizer: Any = "auto",
         standardize: bool = True,
         gate: bool = True,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.basis = basis
@@ -230,7 +232,12 @@ class KernelExponentialFamily(
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoint: Any = None
+        self,
+        X: Table,
+        y: object = None,
+        sample_weight: Weights = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> KernelExponentialFamily:
         """Fit the density to the rows of X.
 
@@ -253,6 +260,7 @@ class KernelExponentialFamily(
         """
         progress = Progress(self.verbose)
         source = read_rows(self, X, sample_weight, progress)
+        self._fitted_library = library_of(X)
         names = list(getattr(self, "feature_names_in_", [])) or None
         settings = self._settings(self.n_features_in_)
         with checkpointed(self, source, checkpoint) as (saved, numbers):
@@ -282,12 +290,12 @@ class KernelExponentialFamily(
         return RescaledDensity(self.density_.base, units.center, units.scale)
 
     @property
-    def coefficients_(self) -> Float[np.ndarray, " m"]:
+    def coefficients_(self) -> Array:
         """The coefficients of f."""
         return self.density_.coefficients
 
     @property
-    def frequencies_(self) -> Float[np.ndarray, "q d"] | None:
+    def frequencies_(self) -> Array | None:
         """The frequencies of a Fourier basis."""
         return getattr(self.density_.basis, "frequencies", None)
 
@@ -322,7 +330,7 @@ class KernelExponentialFamily(
         return self.fitted_.hyperparameters.noise_scale
 
     @property
-    def length_scale_(self) -> Float[np.ndarray, " d"]:
+    def length_scale_(self) -> Array:
         """The length-scale of each column."""
         return self.fitted_.hyperparameters.length_scale
 
@@ -374,7 +382,7 @@ class KernelExponentialFamily(
             raise ValueError(SUMS_LEFT_OUT)
         return self.moments_
 
-    def score_samples(self, X: Any) -> Float[np.ndarray, " n"]:
+    def score_samples(self, X: Table) -> Array:
         """Normalized log density at each row of X.
 
         Parameters
@@ -388,7 +396,7 @@ class KernelExponentialFamily(
         rows = self._checked_rows(X)
         return self.density_.log_density(rows)
 
-    def gradient(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def gradient(self, X: Table) -> Table:
         """∇log p at each row of X.
 
         Parameters
@@ -397,12 +405,13 @@ class KernelExponentialFamily(
 
         Returns
         -------
-        gradient : ndarray of shape (n_samples, n_features)
+        gradient : ndarray or data frame of shape (n_samples, n_features)
+            A data frame where X is one, with its index; see `set_output`.
         """
         rows = self._checked_rows(X)
-        return self.density_.gradient(rows)
+        return self._framed(X, self.density_.gradient(rows))
 
-    def laplacian(self, X: Any) -> Float[np.ndarray, " n"]:
+    def laplacian(self, X: Table) -> Array:
         """Δlog p at each row of X.
 
         Parameters
@@ -417,7 +426,7 @@ class KernelExponentialFamily(
         return self.density_.laplacian(rows)
 
     def score_matching_loss(
-        self, X: Any, sample_weight: Any = None, *, standardized: bool = False
+        self, X: Table, sample_weight: Weights = None, *, standardized: bool = False
     ) -> float:
         """Noise-free score matching loss, mean[Δlog p + ½|∇log p|²], on the rows of X.
 
@@ -443,8 +452,8 @@ class KernelExponentialFamily(
         return float(np.average(losses, weights=checked_weights(sample_weight, X)))
 
     def sample(
-        self, n_samples: int = 1, random_state: Any = None, *, method: str = "mala", **options: Any
-    ) -> Float[np.ndarray, "n d"]:
+        self, n_samples: int = 1, random_state: Seed = None, *, method: str = "mala", **options: Any
+    ) -> Table:
         """Rows drawn from the fitted density, in the units of the data.
 
         Parameters
@@ -458,14 +467,16 @@ class KernelExponentialFamily(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
+        ndarray or data frame of shape (n_samples, n_features)
+            A data frame where the model was fitted to one; see `set_output`.
         """
-        return self.sample_chains(n_samples, random_state, method=method, **options).rows(n_samples)
+        chains = self.sample_chains(n_samples, random_state, method=method, **options)
+        return self._drawn(chains.rows(n_samples))
 
     def sample_chains(
         self,
         n_samples: int = 1000,
-        random_state: Any = None,
+        random_state: Seed = None,
         *,
         method: str = "mala",
         n_chains: int = 64,
@@ -520,8 +531,8 @@ class KernelExponentialFamily(
         )
 
     def sample_with_diagnostics(
-        self, n_samples: int, random_state: Any = None
-    ) -> tuple[Float[np.ndarray, "n d"], Chains | None]:
+        self, n_samples: int, random_state: Seed = None
+    ) -> tuple[Table, Chains | None]:
         """Draws, and the Markov chains that they come from.
 
         Parameters
@@ -531,12 +542,12 @@ class KernelExponentialFamily(
 
         Returns
         -------
-        draws : ndarray of shape (n_samples, n_features)
+        draws : ndarray or data frame of shape (n_samples, n_features)
         chains : kexpfam.sampling.Chains, or None
             None for models whose draws are independent.
         """
         chains = self.sample_chains(n_samples, random_state)
-        return chains.rows(n_samples), chains
+        return self._drawn(chains.rows(n_samples)), chains
 
     def _settings(self, n_columns: int) -> FamilySettings:
         """Names resolved, numbers checked."""

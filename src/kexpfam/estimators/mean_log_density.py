@@ -9,6 +9,7 @@ from jaxtyping import Float
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.estimators.checks import checked_rows, checked_weights
+from kexpfam.types import Table, Weights
 
 __all__ = ["MeanLogDensity"]
 
@@ -16,7 +17,7 @@ __all__ = ["MeanLogDensity"]
 class MeanLogDensity:
     """`score`, for an estimator with `score_samples`."""
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Table, y: object = None, sample_weight: Weights = None) -> float:
         """Mean normalized log density of the rows of X.
 
         Parameters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from kexpfam.data.kinds import ColumnKind
+from kexpfam.types import Array, Table
 
 __all__ = ["RealColumns"]
 
@@ -23,7 +23,7 @@ class RealColumns:
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return dict.fromkeys(names, ColumnKind("real"))
 
-    def as_numbers(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def as_numbers(self, X: Table) -> Array:
         """X as the rows of numbers that `density_` takes.
 
         Parameters

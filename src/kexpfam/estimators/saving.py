@@ -6,7 +6,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +25,7 @@ class Header(NamedTuple):
     n_columns: int
     column_names: list[str] | None
     state: Any
+    library: Literal["numpy", "pandas", "polars"] = "numpy"
 
 
 class Saved:
@@ -68,6 +69,7 @@ class Saved:
             self.n_features_in_,
             None if names is None else [str(name) for name in names],
             self._state(sums),
+            getattr(self, "_fitted_library", "numpy"),
         )
         kind = type(self)
         tree = encode(header, _records(kind))
@@ -88,6 +90,8 @@ class Saved:
             if len(header.column_names) != header.n_columns:
                 raise ModelFileError("it has not one name for each column")
             model.feature_names_in_ = np.array(header.column_names, dtype=object)  # type: ignore[attr-defined]
+        if hasattr(cls, "_fitted_library"):
+            model._fitted_library = header.library  # type: ignore[attr-defined]
         model._restore(header.state)
         return model
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from kexpfam.choices import as_number, shown
+from kexpfam.estimators.frames import FramesOut
 from kexpfam.model import Density
+from kexpfam.types import Table
 
 __all__ = ["SurprisingValues"]
 
@@ -17,14 +17,14 @@ __all__ = ["SurprisingValues"]
 _ROWS = 64
 
 
-class SurprisingValues:
+class SurprisingValues(FramesOut):
     """`surprise` and `expected_range`, for an estimator with a fitted density."""
 
     @property
     @abstractmethod
     def density_(self) -> Density: ...
 
-    def surprise(self, X: Any) -> Float[np.ndarray, "n d"]:
+    def surprise(self, X: Table) -> Table:
         """How surprising each value is, given the other values of its row.
 
         The surprise of a value is −log of the probability, given the row's other values, of one
@@ -39,7 +39,7 @@ class SurprisingValues:
 
         Returns
         -------
-        surprise : ndarray of shape (n_samples, n_features)
+        surprise : ndarray or data frame of shape (n_samples, n_features)
 
         Examples
         --------
@@ -56,11 +56,9 @@ class SurprisingValues:
             self.density_.column_grids(rows[start : start + _ROWS]).surprise()
             for start in range(0, len(rows), _ROWS)
         ]
-        return np.concatenate(pieces)
+        return self._framed(X, np.concatenate(pieces))
 
-    def expected_range(
-        self, X: Any, coverage: float = 0.9
-    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+    def expected_range(self, X: Table, coverage: float = 0.9) -> tuple[Table, Table]:
         """Where each value was to be expected, given the other values of its row.
 
         Parameters
@@ -72,7 +70,7 @@ class SurprisingValues:
 
         Returns
         -------
-        low, high : ndarrays of shape (n_samples, n_features)
+        low, high : ndarrays or data frames of shape (n_samples, n_features)
         """
         if not 0 < as_number(coverage) < 1:
             raise ValueError(f"coverage must be a number between 0 and 1; got {shown(coverage)}.")
@@ -83,4 +81,4 @@ class SurprisingValues:
             grids = self.density_.column_grids(rows[start : start + _ROWS])
             for found, ends in zip(grids.interval(float(coverage)), (lows, highs), strict=True):
                 ends.append(self.density_.from_columns(found))
-        return np.concatenate(lows), np.concatenate(highs)
+        return self._framed(X, np.concatenate(lows)), self._framed(X, np.concatenate(highs))

@@ -71,7 +71,7 @@ def _evaluated(model: Any, X: Any, rows: Float[np.ndarray, "n d"]) -> Any:
     if hasattr(model, "gradient") and not isinstance(model, type):
         # An estimator fitted to a frame warns when the names of the columns are missing; any
         # other model has a right to plain arrays.
-        return model.gradient(X if hasattr(model, "feature_names_in_") else rows)
+        return np.asarray(model.gradient(X if hasattr(model, "feature_names_in_") else rows))
     if callable(model) and not isinstance(model, type):
         return model(rows)
     kind = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__

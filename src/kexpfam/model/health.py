@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.notebook import html_table
+
 __all__ = [
     "POOR_FLOW",
     "Comparison",
@@ -39,6 +41,7 @@ _SURE = 1.0
 _HEAVIEST_TAIL, _FEWEST_EFFECTIVE, _LARGEST_ERROR = 0.7, 200.0, 0.1
 # Times its tolerance, an error of the flow is too large.
 POOR_FLOW = 100.0
+OPTIMISM = "Optimism"
 # Shares of pairs; a half would be perfect. Training rows are always somewhat likelier than others.
 _MOST_BELOW_DRAWS, _MOST_BELOW_TRAINING = 0.65, 0.8
 
@@ -66,6 +69,11 @@ class Comparison(NamedTuple):
     training: float
     below_training: float
     below_draws: float
+
+    @property
+    def optimism(self) -> float:
+        """Nats by which rows that were fitted to are likelier than those held out, on average."""
+        return self.training - self.held_out
 
     @property
     def wins(self) -> bool:
@@ -178,6 +186,17 @@ class Health(NamedTuple):
         """Everything in a line or two."""
         return " ".join([self.about_the_tilt, *self.complaints])
 
+    def __repr__(self) -> str:
+        return f"<Health: {'sound' if self.good else 'doubtful'}. {self.in_words}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.name, one.value, one.meaning) for one in self.findings()]
+        return html_table(self.in_words, ["Figure", "Value", "What it means"], rows)
+
+    def headlines(self) -> list[Finding]:
+        """The figures to show first: the optimism, and what is not as it should be."""
+        return [one for one in self.findings() if one.name == OPTIMISM or one.good is False]
+
     def findings(self) -> list[Finding]:
         """Every figure that there is."""
         found = [*_comparison_findings(self)]
@@ -254,7 +273,7 @@ def _training_complaint(comparison: Comparison) -> str | None:
         return None
     return (
         "The model overfits the rows that it was fitted to: their mean log density is "
-        f"{comparison.training - comparison.held_out:.3g} nats above that of held-out rows. Judge "
+        f"{comparison.optimism:.3g} nats above that of held-out rows. Judge "
         "new rows by the held-out figure, and the model by other rows than these."
     )
 
@@ -276,8 +295,8 @@ def _comparison_findings(health: Health) -> list[Finding]:
             f"of {n_rows} rows that the fit had not seen: what to expect of new rows",
         ),
         Finding(
-            "Optimism",
-            _signed(comparison.training - comparison.held_out),
+            OPTIMISM,
+            _signed(comparison.optimism),
             "nats by which rows that were fitted to are likelier than those held out",
             _training_complaint(comparison) is None,
         ),

@@ -28,6 +28,7 @@ from kexpfam.data.tails import Tails, robust_tails
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import CategoryTerm
+from kexpfam.model.expected import Expected, expected_values
 from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
 from kexpfam.pipeline.chain import N_FOLDS, distinct_rows, require_distinct_rows
 from kexpfam.progress import Progress
@@ -35,7 +36,7 @@ from kexpfam.threads import in_turn
 from kexpfam.tuning.categories import choose_category, fit_category
 from kexpfam.tuning.table_base import BaseChoice, TableRows, choose_base
 
-__all__ = ["AnomalyFit", "fit_anomalies", "read_for_anomalies"]
+__all__ = ["AnomalyFit", "expected_without_folds", "fit_anomalies", "read_for_anomalies"]
 
 _COORDINATES: tuple[MarginalKind, ...] = (None, "yeo_johnson")
 # Noise added to every number, in units of the column's spread. By the mean AUROC over 45 one-class
@@ -131,6 +132,23 @@ def fit_anomalies(
     density = PooledDensity(experts, _kernels(rows, bases[0]), len(codes))
     found = density.abnormality(numbers)[np.arange(len(codes)), folds]
     return AnomalyFit(density, table, tails, found, folds)
+
+
+def expected_without_folds(
+    fit: AnomalyFit, codes: Float[np.ndarray, "n d"], folds: Int[np.ndarray, " n"], coverage: float
+) -> Expected:
+    """Responsible columns of rows, each by the densities without its fold, in robust units."""
+    numbers, strange = fit.numbers(codes), float(np.log(fit.density.n_rows + 1.0))
+    n_rows = len(codes)
+    ends, surprise = np.full((3, n_rows), np.nan), np.zeros(codes.shape)
+    columns = np.zeros(n_rows, int)
+    for fold in np.unique(folds):
+        members = np.flatnonzero(folds == fold)
+        density = fit.density.experts[0][fold]
+        found = expected_values(density, numbers[members], coverage, strange)
+        columns[members], surprise[members] = found.columns, found.surprise
+        ends[:, members] = found.low, found.high, found.share
+    return Expected(columns, surprise, *ends)
 
 
 def _expert(

@@ -95,7 +95,7 @@ def plot_noise_levels(
         )
     seeds = entropy(random_state, 2)
     if X is None:
-        rows = model.sample(min(max_rows, _N_DRAWS), random_state=int(seeds[0]))
+        rows = rows_for(model, model.sample(min(max_rows, _N_DRAWS), random_state=int(seeds[0])))
     else:
         rows = thinned(rows_for(model, X), max_rows)
     levels = shown_levels(model.noise_scales_, n_levels)

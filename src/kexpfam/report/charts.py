@@ -98,10 +98,13 @@ def histogram_chart(
     label: str,
     *,
     mark: float | None = None,
+    curve: tuple[Float[np.ndarray, " c"], Float[np.ndarray, " c"]] | None = None,
+    size: tuple[int, int] = (320, 150),
 ) -> Html:
-    """Filled bars (data) and an outline (draws) over the same bins, and a line at a value."""
-    width, height = 320, 150
-    shown = [heights for heights in (bars, steps) if heights is not None]
+    """Filled bars (data), an outline (draws) over the same bins, a curve, and a line at a value."""
+    width, height = size
+    of_curve = None if curve is None else curve[1]
+    shown = [heights for heights in (bars, steps, of_curve) if heights is not None]
     tallest = max(float(np.max(heights)) for heights in shown) or 1.0
     low, high = float(edges[0]), float(edges[-1])
     if mark is not None:
@@ -114,14 +117,17 @@ def histogram_chart(
     if bars is not None:
         for left, right, tall in zip(edges, edges[1:], bars, strict=False):
             x, y = frame.x(left), frame.y(tall)
-            size = {"width": round(frame.x(right) - x, 2), "height": round(frame.bottom - y, 2)}
-            parts.append(element("rect", x=x, y=y, **size, class_="data-bar"))
+            rest = {"width": round(frame.x(right) - x, 2), "height": round(frame.bottom - y, 2)}
+            parts.append(element("rect", x=x, y=y, **rest, class_="data-bar"))
     if steps is not None:
         corners = [f"M{frame.x(edges[0])} {frame.bottom}"]
         for right, tall in zip(edges[1:], steps, strict=True):
             corners.append(f"V{frame.y(tall)}H{frame.x(right)}")
         corners.append(f"V{frame.bottom}")
         parts.append(element("path", d="".join(corners), class_="draws-line"))
+    if curve is not None:
+        places = [f"{frame.x(x)} {frame.y(y)}" for x, y in zip(*curve, strict=True)]
+        parts.append(element("path", d="M" + "L".join(places), class_="draws-line"))
     if mark is not None:
         x = frame.x(mark)
         parts.append(_line(x, frame.top, x, frame.bottom, "mark"))

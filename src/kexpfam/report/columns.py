@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from kexpfam.data.kinds import ColumnKind
-from kexpfam.data.mixed import summarized
+from kexpfam.data.mixed import ColumnSummary, summarized
+from kexpfam.report.charts import bar_chart
 from kexpfam.report.evidence import Evidence
-from kexpfam.report.markup import count, element, joined, table
+from kexpfam.report.markup import Html, count, element, joined, table
 from kexpfam.report.section import Section
 
 __all__ = ["columns_section"]
@@ -32,6 +33,27 @@ def columns_section(evidence: Evidence) -> Section | None:
     )
     if known:
         words += f" Ranges and shares are those of {count(len(rows), 'row')}."
-    body = joined([element("p", words), table("Kinds of the columns", heads, lines, numeric=False)])
+    body = joined(
+        [
+            element("p", words),
+            table("Kinds of the columns", heads, lines, numeric=False),
+            _missing_chart(columns),
+        ]
+    )
     data = {"columns": [one._asdict() for one in columns]}
     return Section("columns", "What the columns are", body, data)
+
+
+def _missing_chart(columns: list[ColumnSummary]) -> Html | None:
+    """Shares of missing values, of the columns that have some, most first."""
+    holes = sorted((one for one in columns if one.missing), key=lambda one: -one.missing)
+    if not holes:
+        return None
+    names, shares = [one.name for one in holes], np.array([one.missing for one in holes])
+    label = "; ".join(f"{one.name}: {100 * one.missing:.1f} % missing" for one in holes)
+    return element(
+        "figure",
+        bar_chart(names, 100 * shares, None, label),
+        element("figcaption", "Values that are missing, in per cent of the rows."),
+        class_="small",
+    )

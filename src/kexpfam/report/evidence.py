@@ -7,13 +7,14 @@
 | rows, fitted one   | as it is                           | all of them, or a sample            |
 | a fitted one       | as it is                           | none                                |
 
-| name        | shape  | meaning                                                       |
-|-------------|--------|---------------------------------------------------------------|
-| rows        | (n, d) | judged, as numbers; none where only a model is given          |
-| log_density | (n,)   | the model's, at the judged rows                               |
-| gradients   | (n, d) | ∇log p there; NaN where a column has none                     |
-| training    | (t, d) | at most some thousand rows that the model was fitted to       |
-| draws       | (k, d) | of the model                                                  |
+| name             | shape  | meaning                                                  |
+|------------------|--------|----------------------------------------------------------|
+| rows             | (n, d) | judged, as numbers; none where only a model is given     |
+| log_density      | (n,)   | the model's, at the judged rows                          |
+| base_log_density | (n,)   | that of its base density                                 |
+| gradients        | (n, d) | ∇log p there; NaN where a column has none                |
+| training         | (t, d) | at most some thousand rows that the model was fitted to  |
+| draws            | (k, d) | of the model                                             |
 
 Rows are numbers throughout: a level of a category is its place among the levels, and NaN is what is
 missing. `kinds` say what the numbers of a column stand for.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -48,15 +49,24 @@ from kexpfam.report.frame_table import FrameTable, open_frame
 from kexpfam.report.split import KeptRows, RowTable, open_table
 from kexpfam.sampling import Chains
 
-__all__ = ["Evidence", "gather"]
+__all__ = ["Evidence", "Origin", "gather"]
 
 _MOST_JUDGED = 5000
 # Peers are fitted anew for every fold of these rows, which costs more.
 _MOST_JUDGED_WITHOUT_TRAINING = 2000
-_MOST_TRAINING = 20_000
+# Rows that peers are fitted to, and a model that takes tables, and cells of them: a page should not
+# take much longer than a minute.
+_MOST_TRAINING, _ENOUGH_TRAINING, _MOST_CELLS = 20_000, 5_000, 100_000
 _N_DRAWS = 2000
 _LEAST_ROWS = 20
 _OURS = (DegenerateTableWarning, FlowWarning, NormalizerWarning, SamplingWarning, TuningWarning)
+
+
+class Origin(NamedTuple):
+    """Names of the files that rows came from, and the command line that asked for the page."""
+
+    files: tuple[str, ...] = ()
+    command: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,12 @@ class Evidence:
     seed: int
     fitted_here: bool
     copies_apart: bool
+    n_given: int
     n_rows: int
     n_training: int
     judged: KeptRows
     log_density: Float[np.ndarray, " n"]
+    base_log_density: Float[np.ndarray, " n"]
     gradients: Float[np.ndarray, "n d"]
     training: Float[np.ndarray, "t d"]
     training_log_density: Float[np.ndarray, " t"]
@@ -80,6 +92,7 @@ class Evidence:
     draw_log_density: Float[np.ndarray, " k"]
     chains: Chains | None
     complaints: tuple[str, ...]
+    origin: Origin
 
     @property
     def rows(self) -> Float[np.ndarray, "n d"]:
@@ -108,7 +121,9 @@ class Evidence:
         return "held-out row" if self.fitted_here else "given row"
 
 
-def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evidence:
+def gather(
+    data: Any, model: Any, random_state: Any, progress: Progress, origin: Origin
+) -> Evidence:
     """Fit where that is to be done, and evaluate the model at rows and draws."""
     seed = _seed(random_state)
     if data is None and model is None:
@@ -128,10 +143,10 @@ def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evid
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if fitted:
-            evidence = _of_fitted(model, table, seed)
+            evidence = _of_fitted(model, table, seed, progress)
         else:
             assert table is not None
-            evidence = _of_split(model, table, seed)
+            evidence = _of_split(model, table, seed, progress)
     complaints = _complaints(caught)
     return Evidence(
         **evidence,
@@ -139,6 +154,7 @@ def gather(data: Any, model: Any, random_state: Any, progress: Progress) -> Evid
         fitted_here=not fitted,
         copies_apart=table is not None and table.copies_apart,
         complaints=complaints,
+        origin=origin,
     )
 
 
@@ -165,7 +181,9 @@ def _is_fitted(model: Any) -> bool:
     return True
 
 
-def _of_split(model: Any, table: RowTable | FrameTable, seed: int) -> dict[str, Any]:
+def _of_split(
+    model: Any, table: RowTable | FrameTable, seed: int, progress: Progress
+) -> dict[str, Any]:
     if table.n_rows < _LEAST_ROWS:
         raise ValueError(
             f"Expected at least {_LEAST_ROWS} rows, to fit a model to a part of them and judge it "
@@ -180,32 +198,46 @@ def _of_split(model: Any, table: RowTable | FrameTable, seed: int) -> dict[str, 
     model = clone(model)
     if model.get_params().get("random_state", seed) is None:
         model.set_params(random_state=seed)
-    table.fit(model, _MOST_JUDGED)
-    training = table.training_sample(_MOST_JUDGED, _MOST_TRAINING)
+    most = min(_MOST_TRAINING, max(_ENOUGH_TRAINING, _MOST_CELLS // len(table.names)))
+    training = table.training_sample(_MOST_JUDGED, most)
+    n_training = len(training) if table.fits_sample else table.n_rows - len(judged.rows)
+    progress.stage(f"Fitting {type(model).__name__} to {n_training} rows")
+    quiet = model.get_params().get("verbose", False)
+    if progress.verbose:
+        model.set_params(verbose=True)
+    table.fit(model, _MOST_JUDGED, most)
+    if progress.verbose:
+        model.set_params(verbose=quiet)
+    progress.stage(f"Judging it by {len(judged.rows)} held-out rows")
     return {
         "model": model,
         "names": table.names,
+        "n_given": table.n_given,
         "n_rows": table.n_rows,
-        "n_training": table.n_rows - len(judged.rows),
+        "n_training": n_training,
         **_evaluated(model, judged, training, seed),
     }
 
 
-def _of_fitted(model: Any, table: RowTable | FrameTable | None, seed: int) -> dict[str, Any]:
+def _of_fitted(
+    model: Any, table: RowTable | FrameTable | None, seed: int, progress: Progress
+) -> dict[str, Any]:
     known = getattr(model, "feature_names_in_", None)
     n_columns = model.n_features_in_
     empty = KeptRows(
         np.empty((0, n_columns)), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
     )
-    judged, names, n_rows = empty, known, 0
+    judged, names, n_rows, n_given = empty, known, 0, 0
     if table is not None:
         names, n_rows = (table.names if known is None else known), table.n_rows
-        judged = table.given(model, _MOST_JUDGED_WITHOUT_TRAINING)
+        judged, n_given = table.given(model, _MOST_JUDGED_WITHOUT_TRAINING), table.n_given
+        progress.stage(f"Judging {type(model).__name__} by {len(judged.rows)} rows")
     if names is None:
         names = [f"x{j}" for j in range(n_columns)]
     return {
         "model": model,
         "names": tuple(map(str, names)),
+        "n_given": n_given,
         "n_rows": n_rows,
         "n_training": 0,
         **_evaluated(model, judged, empty.rows, seed),
@@ -220,12 +252,15 @@ def _evaluated(model: Any, judged: KeptRows, training: Any, seed: int) -> dict[s
         vars(model).pop("feature_names_in_", None)
     draws, chains = model.sample_with_diagnostics(_N_DRAWS, seed)
     rows = _numbers(model, judged.rows)
-    smooth = len(rows) > 0 and all(kind.has_gradient for kind in kinds)
+    gradients = np.full(rows.shape, np.nan)
+    if len(rows) and all(kind.has_gradient for kind in kinds):
+        gradients = np.asarray(model.gradient(judged.rows))
     return {
         "kinds": kinds,
         "judged": judged._replace(rows=rows),
         "log_density": _log_density(model, judged.rows),
-        "gradients": model.gradient(judged.rows) if smooth else np.full(rows.shape, np.nan),
+        "base_log_density": _base_log_density(model, rows),
+        "gradients": gradients,
         "training": _numbers(model, training),
         # The sample is large for the peers; a mean is known well from fewer rows.
         "training_log_density": _log_density(model, training[:_MOST_JUDGED_WITHOUT_TRAINING]),
@@ -241,6 +276,10 @@ def _numbers(model: Any, rows: Any) -> Float[np.ndarray, "n d"]:
 
 def _log_density(model: Any, rows: Any) -> Float[np.ndarray, " n"]:
     return model.score_samples(rows) if len(rows) else np.empty(0)
+
+
+def _base_log_density(model: Any, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    return model.density_.untilted().log_density(rows) if len(rows) else np.empty(0)
 
 
 def _complaints(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int, UInt64
 from kexpfam.data.cells import library_of
 from kexpfam.data.cluster import is_dask
 from kexpfam.data.frame_columns import frame_of_arrow
-from kexpfam.data.frames import read_table
+from kexpfam.data.frames import ReadTable, read_table
 from kexpfam.data.mixed import read_mixed
 from kexpfam.data.sketch import row_keys
 from kexpfam.report.split import KeptRows, is_judged, is_sampled, mostly_copies
@@ -37,6 +37,8 @@ class FrameTable:
     n_rows: int
     keys: UInt64[np.ndarray, " n"]
     copies_apart: bool
+    n_given: int
+    places: Int[np.ndarray, " n"] | None = None
 
     def judged(self, most: int, share: float | None = None) -> KeptRows:
         """Rows to judge by: a share of all, and about `most` of them at the most."""
@@ -46,26 +48,34 @@ class FrameTable:
         """All rows, or about `most` of them; columns are in the model's order already."""
         return self.judged(most, share=1.0)
 
-    def fit(self, model: Any, most_judged: int) -> None:
-        """Fit to all rows that `judged(most_judged)` does not give."""
-        training = ~is_judged(self.keys, most_judged, self.n_rows)
-        model.fit(_taken(self.frame, np.flatnonzero(training)))
+    @property
+    def fits_sample(self) -> bool:
+        """Whether models are fitted to `training_sample`, and not to all training rows."""
+        return True
+
+    def fit(self, model: Any, most_judged: int, most: int) -> None:
+        """Fit to the rows of `training_sample(most_judged, most)`, in the table's order."""
+        model.fit(_taken(self.frame, np.flatnonzero(self._training(most_judged, most))))
 
     def training_sample(self, most_judged: int, most: int) -> Any:
-        """At most about `most` of the training rows, whichever they are."""
-        training = ~is_judged(self.keys, most_judged, self.n_rows)
-        return self._kept(training & is_sampled(self.keys, most, self.n_rows)).rows
+        """At most about `most` of the rows that `judged(most_judged)` does not give."""
+        return self._kept(self._training(most_judged, most)).rows
+
+    def _training(self, most_judged: int, most: int) -> Bool[np.ndarray, " n"]:
+        others = ~is_judged(self.keys, most_judged, self.n_rows)
+        return others & is_sampled(self.keys, most, max(1, int(others.sum())))
 
     def _kept(self, chosen: Bool[np.ndarray, " n"]) -> KeptRows:
         places = np.flatnonzero(chosen)
         places = places[np.argsort(self.keys[places], kind="stable")]
-        return KeptRows(_taken(self.frame, places), places, self.keys[places])
+        numbers = places if self.places is None else self.places[places]
+        return KeptRows(_taken(self.frame, places), numbers, self.keys[places])
 
 
 def open_frame(data: Any, model: Any, seed: int, *, fitted: bool) -> FrameTable:
     """A frame, an array or files, with columns in the order of a fitted model."""
-    frame = _frame(data, model if fitted else None, seed)
-    names = _names(frame)
+    read = _read(data, model if fitted else None, seed)
+    frame, names = read.frame, _names(read.frame)
     if fitted:
         frame = _ordered(frame, names, model)
         numbers = model.as_numbers(frame)
@@ -78,17 +88,20 @@ def open_frame(data: Any, model: Any, seed: int, *, fitted: bool) -> FrameTable:
     copies_apart = mostly_copies(keys)
     if copies_apart:
         keys = row_keys(np.arange(len(frame), dtype=float)[:, None], seed)
-    return FrameTable(frame, tuple(names), len(frame), keys, copies_apart)
+    return FrameTable(frame, tuple(names), len(frame), keys, copies_apart, read.n_rows, read.places)
 
 
-def _frame(data: Any, model: Any, seed: int) -> Any:
+def _read(data: Any, model: Any, seed: int) -> ReadTable:
+    """A table in memory, whatever was given."""
+    if isinstance(data, ReadTable):
+        return data
     if is_dask(data) or hasattr(data, "__next__"):
         raise ValueError(
             f"A report on a table of mixed columns needs it in memory; got a {type(data).__name__}."
             " Give it the files, or a part of the rows as a data frame."
         )
     if type(data).__module__.split(".")[0] == "pyarrow":
-        return frame_of_arrow(data.to_table() if hasattr(data, "to_table") else data)
+        return _whole(frame_of_arrow(data.to_table() if hasattr(data, "to_table") else data))
     files = [data] if isinstance(data, (str, Path)) else data
     if isinstance(files, (list, tuple)) and files and isinstance(files[0], (str, Path)):
         kinds = None
@@ -96,8 +109,12 @@ def _frame(data: Any, model: Any, seed: int) -> Any:
             kinds = {str(name): kind for name, kind in model.column_kinds_.items()}
         columns = None if kinds is None else list(kinds)
         paths = [Path(file) for file in files]
-        return read_table(paths, columns, seed=seed, kinds=kinds).frame
-    return data if library_of(data) != "numpy" else np.asarray(data)
+        return read_table(paths, columns, seed=seed, kinds=kinds)
+    return _whole(data if library_of(data) != "numpy" else np.asarray(data))
+
+
+def _whole(frame: Any) -> ReadTable:
+    return ReadTable(frame, None, len(frame))
 
 
 def _names(frame: Any) -> list[str]:

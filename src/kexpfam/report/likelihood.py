@@ -67,7 +67,7 @@ def likelihood_section(evidence: Evidence) -> Section | None:
         "peers": [peer._asdict() for peer in peers],
     }
     finding = _finding(evidence, with_error(mean, error), peers)
-    return Section("likelihood", "How well it predicts", body, data, finding)
+    return Section("likelihood", "How well it predicts", body, data, (finding,))
 
 
 def _finding(evidence: Evidence, value: str, peers: list[PeerResult]) -> Finding:
@@ -108,8 +108,8 @@ def _judged_peers(evidence: Evidence) -> list[PeerResult]:
             continue
         results.append(_result(evidence, name, choice, logs))
     if evidence.model.has_tilt_ and any(kind.is_discrete for kind in evidence.kinds):
-        logs = evidence.model.density_.untilted().log_density(evidence.rows)
-        results.append(_result(evidence, BASE, "the same fit without regressions and tilts", logs))
+        choice, logs = "the same fit without regressions and tilts", evidence.base_log_density
+        results.append(_result(evidence, BASE, choice, logs))
     return results
 
 

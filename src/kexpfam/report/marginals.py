@@ -18,7 +18,7 @@ from kexpfam.report.evidence import Evidence
 from kexpfam.report.markup import Html, element, joined, number
 from kexpfam.report.section import Section
 
-__all__ = ["marginals_section"]
+__all__ = ["histogram", "marginals_section"]
 
 _LEFT_OUT = 0.002
 _MOST_BARS = 10
@@ -127,10 +127,7 @@ def _picture(
     whole: bool = False,
 ) -> tuple[Html, dict[str, Any]]:
     rows, draws = rows[np.isfinite(rows)], draws[np.isfinite(draws)]
-    edges = _edges(rows, draws)
-    if whole:
-        edges = _whole_edges(edges)
-    bars, steps = (_heights(values, edges) for values in (rows, draws))
+    edges, bars, steps = histogram(rows, draws, whole=whole)
     gap = float(ks_2samp(rows, draws).statistic) if len(rows) and len(draws) else None
     label = f"Histogram of {name} from {number(edges[0])} to {number(edges[-1])}"
     words = "" if gap is None else f", gap {number(gap, 2)}"
@@ -140,6 +137,16 @@ def _picture(
         element("figcaption", element("strong", name), f"{words}{more}"),
     )
     return picture, {"name": name, "edges": edges, "rows": bars, "draws": steps, "gap": gap}
+
+
+def histogram(
+    rows: Float[np.ndarray, " n"], draws: Float[np.ndarray, " k"], *, whole: bool = False
+) -> tuple[Float[np.ndarray, " e"], Float[np.ndarray, " b"] | None, Float[np.ndarray, " b"] | None]:
+    """Edges, and heights of rows and of draws in the bins between them; None where none are."""
+    edges = _edges(rows, draws)
+    if whole:
+        edges = _whole_edges(edges)
+    return edges, _heights(rows, edges), _heights(draws, edges)
 
 
 def _edges(

@@ -19,10 +19,12 @@ from kexpfam.report.section import Finding, Section
 __all__ = ["page"]
 
 
-def page(title: str, lead: str, sections: Sequence[Section], picture: Any) -> str:
-    """The whole page; `picture` is what the script draws from."""
+def page(
+    title: str, lead: str, notes: Sequence[str], sections: Sequence[Section], picture: Any
+) -> str:
+    """The whole page; `notes` stand under the lead, `picture` is what the script draws from."""
     style, script = _part("page.css"), _part("page.js")
-    findings = [section.finding for section in sections if section.finding is not None]
+    findings = [finding for section in sections for finding in section.findings]
     links = [
         element("li", element("a", section.title, href=f"#{section.anchor}"))
         for section in sections
@@ -34,6 +36,7 @@ def page(title: str, lead: str, sections: Sequence[Section], picture: Any) -> st
         ),
         title=joined([title]),
         lead=joined([lead]),
+        notes=joined(element("p", note, class_="note") for note in notes),
         style=style,
         script=script,
         findings=element("dl", *map(_card, findings), class_="findings") if findings else "",

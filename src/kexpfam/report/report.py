@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kexpfam.progress import Progress
 from kexpfam.report.choices_made import choices_section
 from kexpfam.report.columns import columns_section
-from kexpfam.report.evidence import Evidence, gather
+from kexpfam.report.curve import curve_section
+from kexpfam.report.evidence import Evidence, Origin, gather
 from kexpfam.report.goodness import goodness_section
 from kexpfam.report.health import health_section
 from kexpfam.report.likelihood import likelihood_section
 from kexpfam.report.marginals import marginals_section
-from kexpfam.report.markup import count
+from kexpfam.report.markup import count, element
 from kexpfam.report.page import page
 from kexpfam.report.pairs import pairs_section
 from kexpfam.report.reproduction import reproduction_section
@@ -28,17 +30,19 @@ from kexpfam.writing import whole_file
 
 __all__ = ["Report", "make_report", "write_report"]
 
-_SECTIONS = (
-    likelihood_section,
-    goodness_section,
-    health_section,
-    columns_section,
-    pairs_section,
-    marginals_section,
-    unusual_section,
-    choices_section,
-    reproduction_section,
-)
+# What is being done, for those who wait, and what does it.
+_SECTIONS = {
+    "other estimators": likelihood_section,
+    "rows and draws": goodness_section,
+    "health": health_section,
+    "kinds of columns": columns_section,
+    "density curve": curve_section,
+    "pairs of columns": pairs_section,
+    "single columns": marginals_section,
+    "unusual rows": unusual_section,
+    "choices": choices_section,
+    "reproduction": reproduction_section,
+}
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,19 @@ class Report:
         with whole_file(path) as part:
             part.write_text(self.html, encoding="utf-8")
 
+    def __repr__(self) -> str:
+        return f"<Report {self.title!r}: {', '.join(self.sections)}>"
+
     def _repr_html_(self) -> str:
-        return self.html
+        # In a frame, so that its style and script are not those of the notebook.
+        return element(
+            "iframe",
+            srcdoc=self.html,
+            width="100%",
+            height="800",
+            style="border: 0",
+            title="Report",
+        )
 
 
 def make_report(
@@ -77,6 +92,7 @@ def make_report(
     random_state: Any = 0,
     title: str | None = None,
     progress: Progress | None = None,
+    origin: Origin | None = None,
 ) -> Report:
     """Judge a model and describe it on a page.
 
@@ -84,16 +100,21 @@ def make_report(
     ----------
     data : array, data frame, path or stream, optional
         Rows, as `fit` takes them (not of a Dask cluster). With no model or an unfitted one, three
-        quarters of them (or all but about 5000) fit it and the others judge it. With a fitted
-        model all of them judge it, or a sample of about 2000. Without rows the page shows draws
-        and settings.
+        quarters of them (or all but about 5000) fit it and the others judge it; of larger tables
+        a `KernelChain` is fitted to about 20 000 rows (100 000 cells, but no fewer than 5000 rows),
+        and the page says so. With a fitted model
+        all of them judge it, or a sample of about 2000. Without rows the page shows draws and
+        settings.
     model : KernelChain, KernelDiffusion or KernelExponentialFamily, optional
         Fitted or not; `KernelChain` by default, which takes tables of mixed columns as they are.
     random_state : int, RandomState or None, default=0
         Seed of the split, the draws and the bootstrap, and of a model that has none.
     title : str, optional
+        The heading; by default the files' names, if there are any, and the model's.
     progress : Progress, optional
-        Shows bars; none by default.
+        Shows stages and bars; none by default.
+    origin : Origin, optional
+        Names of files and a command line to show on the page; by default the paths given as data.
 
     Returns
     -------
@@ -115,13 +136,33 @@ def make_report(
             f"progress must be None or a kexpfam.progress.Progress; got {progress!r}. Try "
             "Progress(True)."
         )
-    evidence = gather(data, model, random_state, progress)
-    made = [make(evidence) for make in progress.track(_SECTIONS, "report")]
-    sections = {section.anchor: section for section in made if section is not None}
-    title = f"{type(evidence.model).__name__} report" if title is None else title
+    origin = Origin(_paths(data)) if origin is None else origin
+    evidence = gather(data, model, random_state, progress, origin)
+    sections = {}
+    for name in progress.track(list(_SECTIONS), "report"):
+        progress.note(name)
+        section = _SECTIONS[name](evidence)
+        if section is not None:
+            sections[section.anchor] = section
+    title = _title(evidence) if title is None else title
     picture = sections["pairs"].data
-    html = page(title, _lead(evidence), list(sections.values()), picture)
+    html = page(title, _lead(evidence), _notes(evidence), list(sections.values()), picture)
     return Report(title, evidence.model, sections, html)
+
+
+def _paths(data: Any) -> tuple[str, ...]:
+    """The files that rows come from, where they were given as paths."""
+    given = data if isinstance(data, (list, tuple)) else [data]
+    return tuple(str(one) for one in given if isinstance(one, (str, Path)))
+
+
+def _title(evidence: Evidence) -> str:
+    kind = f"{type(evidence.model).__name__} report"
+    files = [Path(file).name for file in evidence.origin.files]
+    if not files:
+        return kind
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{files[0]}{more}: {kind}"
 
 
 def write_report(
@@ -156,6 +197,24 @@ def write_report(
     )
     report.write(path)
     return report
+
+
+def _notes(evidence: Evidence) -> list[str]:
+    """Which rows were left out, and where they would not be."""
+    notes = []
+    if evidence.n_rows < evidence.n_given:
+        notes.append(
+            f"The table has {count(evidence.n_given, 'row')}; a random sample of "
+            f"{count(evidence.n_rows, 'row')} was read."
+        )
+    left_out = evidence.n_rows - evidence.n_training - len(evidence.rows)
+    if evidence.fitted_here and left_out > 0:
+        notes.append(
+            f"Rows are capped for this page: of {count(evidence.n_rows, 'row')}, the model and "
+            "the estimators beside it are fitted to a random sample, and pictures show some of "
+            "the held-out rows. For a model of more rows, use kexpfam fit, or KernelChain.fit."
+        )
+    return notes
 
 
 def _lead(evidence: Evidence) -> str:

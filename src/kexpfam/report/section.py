@@ -30,7 +30,7 @@ class Section(NamedTuple):
     body : Html
     data : mapping
         The same as plain data: text, numbers, arrays, and lists and mappings of them.
-    finding : Finding or None
+    findings : tuple of Finding
         What the head of the page says of it.
     """
 
@@ -38,7 +38,7 @@ class Section(NamedTuple):
     title: str
     body: Html
     data: Mapping[str, Any]
-    finding: Finding | None = None
+    findings: tuple[Finding, ...] = ()
 
     def html(self) -> Html:
         """The section with its heading."""

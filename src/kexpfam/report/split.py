@@ -109,7 +109,17 @@ class RowTable:
         kept = self.judged(most, share=1.0)
         return kept._replace(rows=kept.rows[:, order])
 
-    def fit(self, model: Any, most_judged: int) -> None:
+    @property
+    def n_given(self) -> int:
+        """How many rows there are: all of them are read."""
+        return self.n_rows
+
+    @property
+    def fits_sample(self) -> bool:
+        """Whether models are fitted to `training_sample`, and not to all training rows."""
+        return False
+
+    def fit(self, model: Any, most_judged: int, _most: int) -> None:
         """Fit to all rows that `judged(most_judged)` does not give."""
         names = self.names if self.named else None
         model.fit(NamedBlocks(self.training(most_judged), names))

@@ -124,7 +124,9 @@ class _Reader(NamedTuple):
             raise ModelFileError(f"{where} is of an unknown kind, {name!r}")
         kind = self.records[name]
         expected = _field_names(kind)
-        if set(fields) != set(expected):
+        # Files of earlier versions lack what has been added since, with a default.
+        added = set(getattr(kind, "_field_defaults", ()))
+        if not set(expected) - added <= set(fields) <= set(expected):
             raise ModelFileError(
                 f"{where} ({name}) must have the fields {', '.join(expected)}; it has "
                 f"{', '.join(fields)}"
@@ -132,7 +134,7 @@ class _Reader(NamedTuple):
         lengths = {} if self.n_columns is None else {_COLUMNS: self.n_columns}
         parts = self._replace(n_columns=None) if hasattr(kind, "columns_of_its_own") else self
         values = {}
-        for field in expected:
+        for field in (name for name in expected if name in fields):
             place = f"{where}.{field}"
             values[field] = parts.read(fields[field], place)
             if not _finite(values[field], name, field):

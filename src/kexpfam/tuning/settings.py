@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +87,15 @@ class Tuning:
     n_folds: int = 5
     sketch_size: int = 20_000
     start: Hyperparameters = _OPEN
+
+    def __repr__(self) -> str:
+        """With what differs from the defaults, as scikit-learn's estimators are written."""
+        given = [
+            f"{one.name}={getattr(self, one.name)!r}"
+            for one in fields(self)
+            if getattr(self, one.name) is not one.default and getattr(self, one.name) != one.default
+        ]
+        return f"Tuning({', '.join(given)})"
 
     def __post_init__(self) -> None:
         whole("n_steps", self.n_steps, least=0)
