@@ -187,3 +187,15 @@ def test_progress_is_shown_on_request_only(ring, capsys):
     assert shown.out == ""
     assert "tuning" in shown.err
     assert "cross-validating" in shown.err
+
+
+def test_a_model_without_a_tilt_draws_from_its_base_density(generator):
+    rows = generator.standard_normal((150, 2)) @ [[1.0, 0.5], [0.0, 1.0]] + [5.0, 0.0]
+    settings = {"n_components": 8, "noise_scale": 0.2, "length_scale": 1.0, "base": "gaussian"}
+    model = KernelExponentialFamily(penalty=1e3, random_state=0, **settings).fit(rows)
+    assert not model.has_tilt_
+    draws = model.sample(20_000, random_state=0)
+    # A few standard errors of twenty thousand draws.
+    np.testing.assert_allclose(draws.mean(axis=0), rows.mean(axis=0), atol=0.04)
+    np.testing.assert_allclose(np.cov(draws.T), np.cov(rows.T), atol=0.06)
+    np.testing.assert_array_equal(model.sample(20_000, random_state=0), draws)

@@ -24,6 +24,8 @@ from kexpfam.metrics import privacy
 __all__ = ["Wishes", "sample_rows"]
 
 _ROWS = 1000
+# Rows that are drawn at a time; privacy is measured with the first of them.
+_PIECE = 100_000
 
 
 class Wishes(NamedTuple):
@@ -102,19 +104,29 @@ def sample_rows(
     conditions = conditions_for(wishes.require, names)
     tables = [_read(one, names, terminal, seed, dialect) for one in wishes.privacy or ()]
 
-    def draw(count: int, number: int) -> Any:
-        state = seed if number == 0 else np.random.RandomState([seed, number])
-        if wishes.settings:
-            return model.impute(given_rows(model, wishes.settings, count), random_state=state)
-        return model.sample(count, random_state=state, **options)
+    def drawn(piece: int) -> tuple[Any, int]:
+        """One piece of the rows: memory does not grow with their number."""
+
+        def draw(count: int, number: int) -> Any:
+            first = piece == number == 0
+            state = seed if first else np.random.RandomState([seed, number, piece])
+            if wishes.settings:
+                return model.impute(given_rows(model, wishes.settings, count), random_state=state)
+            return model.sample(count, random_state=state, **options)
+
+        return drawn_under(draw, min(_PIECE, n_rows - piece * _PIECE), conditions, names)
 
     with terminal.working(f"drawing {n_rows} rows"):
-        rows, n_tried = drawn_under(draw, n_rows, conditions, names)
-    columns = columns_of(rows)
-    check_holds_words(output, columns)
-    with table_output(output, names) as write:
-        for start in range(0, n_rows, 8192):
-            write([column[start : start + 8192] for column in columns])
+        rows, n_tried = drawn(0)
+        columns = columns_of(rows)
+        check_holds_words(output, columns)
+        with table_output(output, names) as write:
+            for piece in range(-(-n_rows // _PIECE)):
+                if piece:
+                    more, tried = drawn(piece)
+                    columns, n_tried = columns_of(more), n_tried + tried
+                for start in range(0, len(columns[0]), 8192):
+                    write([column[start : start + 8192] for column in columns])
     lines = [f"{n_rows} rows drawn with seed {seed}."]
     record = {"output": output, "rows": n_rows, "columns": names, "seed": seed}
     if conditions:

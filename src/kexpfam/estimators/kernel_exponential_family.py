@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.base import BASES, RescaledDensity
-from kexpfam.choices import checked_name, resolve, whole
+from kexpfam.choices import checked_name, resolve, seeded, whole
 from kexpfam.data.cells import library_of
 from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
@@ -43,6 +43,7 @@ from kexpfam.pipeline.family import (
 )
 from kexpfam.progress import Progress
 from kexpfam.sampling import Chains, sample_density
+from kexpfam.sampling.methods import METHODS
 from kexpfam.tuning import CRITERIA, Hyperparameters, LossSurface, Tuning
 from kexpfam.types import Array, Seed, Table, Weights
 
@@ -456,6 +457,9 @@ class KernelExponentialFamily(
     ) -> Table:
         """Rows drawn from the fitted density, in the units of the data.
 
+        A model without a tilt is its base density, which is drawn from directly; others by Markov
+        chains.
+
         Parameters
         ----------
         n_samples : int, default=1
@@ -470,8 +474,17 @@ class KernelExponentialFamily(
         ndarray or data frame of shape (n_samples, n_features)
             A data frame where the model was fitted to one; see `set_output`.
         """
+        check_is_fitted(self)
+        if not self.density_.has_tilt and not options:
+            checked_name("method", method, METHODS)
+            return self._drawn(self._base_draws(n_samples, random_state))
         chains = self.sample_chains(n_samples, random_state, method=method, **options)
         return self._drawn(chains.rows(n_samples))
+
+    def _base_draws(self, n_samples: int, random_state: Seed) -> Array:
+        density = self.density_
+        drawn = density.base.sample(whole("n_samples", n_samples), seeded(random_state))
+        return density.standardizer.backward(drawn)
 
     def sample_chains(
         self,
