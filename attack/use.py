@@ -215,17 +215,8 @@ class Settings(Kind):
 
 _WORDS = [
     *("fit", "score", "sample", "impute", "info", "test", "report", "predict", "--help"),
-    *(
-        "anomalies",
-        "--train",
-        "--sep",
-        ";",
-        "--decimal",
-        ",",
-        "--no-header",
-        "--encoding",
-        "utf-16",
-    ),
+    *("anomalies", "--train", "--sep", ";", "--decimal", ",", "--no-header", "--encoding"),
+    *("compare", "--no-divergence", "--permutations", "19", "--set", "--require", "east<north"),
     *("rows.csv", "model.kexpfam", "nothing.csv", "-", "-o", "out", "out.csv", "out.parquet"),
     *("--columns", "east", "east,north", "--exclude", "--weights", "--json", "--quiet", "--force"),
     *("--seed", "-1", "0", "1e9", "--n-components", "8", "--estimator", "family", "diffusion"),
