@@ -52,7 +52,17 @@ class DaskRows(RowSource):
                 join(combine, parts[start : start + _BRANCHES])
                 for start in range(0, len(parts), _BRANCHES)
             ]
-        (result,) = compute(parts[0])  # type: ignore[no-untyped-call]
+        try:
+            (result,) = compute(parts[0])  # type: ignore[no-untyped-call]
+        except Exception as error:
+            # Known by its name: `distributed` need not be installed.
+            if type(error).__name__ != "KilledWorker":
+                raise
+            raise MemoryError(
+                "Several workers of the cluster died over the same partition, most likely for "
+                "want of memory. Take smaller partitions, with X.rechunk or X.repartition, or "
+                "workers with more memory; their logs say what happened."
+            ) from error
         if result is None:
             raise ValueError("The Dask collection has no rows.")
         return result
