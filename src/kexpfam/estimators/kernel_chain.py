@@ -441,4 +441,16 @@ def fits_together(state: ChainFit, n_columns: int) -> bool:
         fits &= density.mixture.means.shape[1] == n_scores + n_numbers
         fits &= len(density.marginals.center) == n_numbers
     fits &= len(density.scores.center) == layout.offsets[-1]
+    if not fits:
+        return False
+    counts = layout.level_counts
+    pairs = [(term.functions, term.coefficients) for term in density.category_terms]
+    pairs += [(number.functions, number.coefficients) for number in density.number_terms]
+    for functions, coefficients in pairs:
+        fits &= (functions is None) == (coefficients is None)
+        if functions is not None and coefficients is not None:
+            fits &= len(coefficients) == functions.n_functions
+    for term, count in zip(density.category_terms, counts, strict=True):
+        fits &= len(term.log_shares) == count
+        fits &= term.coefficients is None or term.coefficients.shape[1:] == (count,)
     return fits

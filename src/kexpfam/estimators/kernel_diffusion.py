@@ -354,7 +354,7 @@ class KernelDiffusion(
         logs, errors = self.density_.log_density_and_error(rows)
         if return_error:
             return logs, errors
-        complaint = flow_complaint(errors, self.tolerance)
+        complaint = flow_complaint(errors, positive_number("tolerance", self.tolerance))
         if complaint is not None:
             warnings.warn(complaint, FlowWarning, stacklevel=2)
         return logs
