@@ -207,9 +207,10 @@ def fit_conditional(
     density = replace(density, coefficients=coefficients, stretch=stretch)
     if judged is not None and settings.solution == "likelihood" and lattice is None:
         kernel = judged.tilted if tilts else judged.base
-        pool = choose_pool(rows, folds, judged.turns, kernel, response, bounds, seed, progress)
+        densities = judged.densities if tilts else [one.untilted() for one in judged.densities]
+        pool = choose_pool(rows, folds, judged, densities, kernel, seed, progress)
         if pool is not None:
-            density = replace(density, mixture=pool.mixture, share=pool.share)
+            density = replace(density, mixture=pool.mixture, share=pool.share, stretch=pool.stretch)
             judged = judged._replace(tilted=pool.logs)
     comparison = _compared(judged, density, rows, seed)
     return fit._replace(density=density, health=Health(density.has_tilt, comparison))

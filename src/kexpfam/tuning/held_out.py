@@ -40,6 +40,7 @@ from kexpfam.tuning.evidence import retuned
 from kexpfam.tuning.gate import mean_and_error
 
 __all__ = [
+    "COVERAGE",
     "EXACT_ROWS",
     "NOISE_SCALE",
     "PENALTIES",
@@ -68,7 +69,7 @@ PENALTIES = tuple(0.3 * 4.0**-k for k in range(11))
 _STEPS, NOISE_SCALE = 25, 0.2
 # A path is left when so many penalties in a row gained no more than so many nats.
 _PATIENCE, _LEAST_GAIN = 2, 1e-3
-_COVERAGE = 0.9
+COVERAGE = 0.9
 # A lattice with more points is fitted as if there were a density between them.
 _MOST_POINTS = 64
 
@@ -171,7 +172,10 @@ class Fold(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Log densities of held-out rows, with and without a tilt; `turns` judge together."""
+    """Log densities of held-out rows, with and without a tilt.
+
+    Rows of one turn judge together. `densities` are those of the folds with the best tilt.
+    """
 
     penalty: float
     stretch: float
@@ -179,6 +183,7 @@ class Judged(NamedTuple):
     base: Float[np.ndarray, " n"]
     weights: Float[np.ndarray, " n"]
     turns: Int[np.ndarray, " n"]
+    densities: list[ConditionalDensity]
 
     def gain(self) -> tuple[float, float]:
         """What the tilt gains per row, and its standard error."""
@@ -253,7 +258,7 @@ def likeliest_factor(residuals: Float[np.ndarray, " n"], weights: Float[np.ndarr
         return log_factor - float(np.average(logs, weights=weights))
 
     likeliest = float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
-    end = float(bell_quantile(np.array([(1 + _COVERAGE) / 2]))[0])
+    end = float(bell_quantile(np.array([(1 + COVERAGE) / 2]))[0])
     return max(likeliest, covering(np.abs(residuals), weights) / end)
 
 
@@ -261,7 +266,7 @@ def covering(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) 
     """The value that nine tenths are below of, with the correction for few rows."""
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
-    wanted = _COVERAGE * (1 + 1 / len(order))
+    wanted = COVERAGE * (1 + 1 / len(order))
     return float(values[order[min(int(np.searchsorted(reached, wanted)), len(order) - 1)]])
 
 
@@ -292,7 +297,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
     best = _best(tilted, weights)
     ratios = [
         density.stretches(
-            density.standardizer.backward(fold.judges.inputs), fold.judges.y, _COVERAGE
+            density.standardizer.backward(fold.judges.inputs), fold.judges.y, COVERAGE
         )
         for density, fold in zip(densities[1 + best], folds, strict=True)
     ]
@@ -300,7 +305,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
     # What the stretch costs is counted.
     stretched = [replace(one, stretch=stretch) for one in densities[1 + best]]
     picked = picked + _log_densities(stretched, folds) - tilted[:, best]
-    return Judged(PENALTIES[best], stretch, picked, logs[0], weights, turns)
+    return Judged(PENALTIES[best], stretch, picked, logs[0], weights, turns, stretched)
 
 
 def _log_densities(

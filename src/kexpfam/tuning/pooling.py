@@ -14,22 +14,24 @@ the first fold.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from kexpfam.base.averaged import AverageSearch, choose_average, fit_average
 from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.target_mixture import target_lines
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response
+from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import beyond_doubt
 from kexpfam.model.pooled_slices import log_mixture, log_pool
 from kexpfam.progress import Progress
 from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.gate import mean_and_error
-from kexpfam.tuning.held_out import Fold
+from kexpfam.tuning.held_out import COVERAGE, Fold, Judged
 
 __all__ = ["Pool", "choose_pool", "likeliest_share"]
 
@@ -38,6 +40,8 @@ _ONE_HELD_OUT_OF = 5
 # Added to variances, in units of the standard deviations: columns that follow from others.
 _LEAST_VARIANCE = 1e-6
 _SHARE_STEPS, _MOST = 100, 0.99
+# Parts of the stretch that are tried.
+_STRETCHES = (0.0, 0.25, 0.5, 0.75)
 # Fewer rows are not worth a mixture.
 _FEWEST_ROWS = 50
 _BLOCK = 256
@@ -46,10 +50,14 @@ _AVERAGED, _FOLD_AVERAGED = 16, 4
 
 
 class Pool(NamedTuple):
-    """A mixture of all rows and its share; log densities of held-out rows under the pool."""
+    """A mixture of all rows and its share; log densities of held-out rows under the pool.
+
+    `stretch` is what is left of the kernel's: where the mixture is wider, it need not be.
+    """
 
     mixture: OrderedMixture
     share: float
+    stretch: float
     logs: Float[np.ndarray, " n"]
 
 
@@ -57,25 +65,26 @@ class Pool(NamedTuple):
 def choose_pool(
     rows: Pairs,
     folds: list[Fold],
-    turns: Int[np.ndarray, " n"],
+    judged: Judged,
+    densities: list[ConditionalDensity],
     kernel: Float[np.ndarray, " n"],
-    response: Response,
-    bounds: tuple[float, float],
     seed: int,
     progress: Progress,
 ) -> Pool | None:
     """A mixture that held-out rows want beside the kernel's density, or None.
 
-    `kernel` are log densities of the folds' rows one after the other, and `turns` say which of
-    them judge together.
+    `densities` are the kernel's for each fold, and `kernel` what they say of its rows.
     """
+    response, bounds, turns = densities[0].response, densities[0].bounds, judged.turns
     if len(folds[0].others.y) < _FEWEST_ROWS:
         return None
     weights = np.concatenate([fold.judges.weights for fold in folds])
     search = _searched(folds[0].others, response, seed, progress)
     other: list[Float[np.ndarray, " n"]] = []
+    mixtures = []
     for fold in folds:
         mixture = _fitted(fold.others, response, search, seed, _FOLD_AVERAGED)
+        mixtures.append(mixture)
         other.append(_log_densities(mixture, fold.judges, response, bounds))
         if len(other) == 1 and not _promises(kernel[: len(other[0])], other[0]):
             return None
@@ -90,7 +99,33 @@ def choose_pool(
     if not beyond_doubt(gain, error):
         return None
     share = likeliest_share(kernel, logs, weights)
-    return Pool(_fitted(rows, response, search, seed, _AVERAGED), share, pooled)
+    pools = [
+        replace(density, mixture=mixture, share=share)
+        for density, mixture in zip(densities, mixtures, strict=True)
+    ]
+    stretch = _least_stretch(pools, folds, weights)
+    return Pool(_fitted(rows, response, search, seed, _AVERAGED), share, stretch, pooled)
+
+
+def _least_stretch(
+    pools: list[ConditionalDensity], folds: list[Fold], weights: Float[np.ndarray, " n"]
+) -> float:
+    """The smallest part of the kernel's stretch with which nine tenths of the rows are covered."""
+    whole = pools[0].stretch
+    wanted = COVERAGE * (1 + 1 / len(weights))
+    for part in _STRETCHES:
+        stretch = 1 + part * (whole - 1)
+        below = np.concatenate(
+            [
+                replace(pool, stretch=stretch).cdf(
+                    pool.standardizer.backward(fold.judges.inputs), fold.judges.y
+                )
+                for pool, fold in zip(pools, folds, strict=True)
+            ]
+        )
+        if np.average(np.abs(below - 0.5) <= COVERAGE / 2, weights=weights) >= wanted:
+            return stretch
+    return whole
 
 
 def _promises(kernel: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> bool:
