@@ -323,6 +323,7 @@ def fits_together(state: AnomalyFit, n_columns: int) -> bool:
     """Whether the parts of a fit from a file belong to each other."""
     density, n_folds = state.density, len(state.density.experts[0])
     fits = len(state.table.kinds) == n_columns == len(state.tails.center) == len(state.tails.scale)
+    fits &= state.table.names is None or len(state.table.names) == n_columns
     fits &= all(len(folds) == n_folds for folds in density.experts) and n_folds > 0
     fits &= len(state.scores) == len(state.folds) > 0
     fits &= bool(((state.folds >= 0) & (state.folds < n_folds)).all())

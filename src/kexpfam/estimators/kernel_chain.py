@@ -433,9 +433,12 @@ def fits_together(state: ChainFit, n_columns: int) -> bool:
     density, layout = state.density, state.density.layout
     n_numbers, n_scores = len(layout.numerics), density.scores.directions.shape[1]
     fits = len(layout.kinds) == n_columns == len(state.table.kinds)
+    fits &= state.table.names is None or len(state.table.names) == n_columns
     fits &= len(density.number_terms) == n_numbers
     fits &= len(density.category_terms) == len(layout.categories)
     fits &= all(0 <= column < n_columns for column in (*layout.categories, *layout.numerics))
+    if not fits:
+        return False
     fits &= (density.mixture is None) == (density.marginals is None) == (n_numbers == 0)
     if density.mixture is not None and density.marginals is not None:
         fits &= density.mixture.means.shape[1] == n_scores + n_numbers

@@ -109,5 +109,5 @@ def restored(path: str | os.PathLike[str], kinds: dict[str, type[Saved]]) -> Any
         return kinds[file.kind]._loaded(file)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}.") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ModelFileError(f"{path}: its parts do not belong together ({error}).") from error

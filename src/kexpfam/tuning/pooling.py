@@ -40,8 +40,8 @@ _ONE_HELD_OUT_OF = 5
 # Added to variances, in units of the standard deviations: columns that follow from others.
 _LEAST_VARIANCE = 1e-6
 _SHARE_STEPS, _MOST = 100, 0.99
-# Parts of the stretch that are tried.
-_STRETCHES = (0.0, 0.25, 0.5, 0.75)
+# Tried beside the kernel's own, which was to cover without a mixture.
+_STRETCHES = (0.85, 0.9, 0.95, 1.0)
 # Fewer rows are not worth a mixture.
 _FEWEST_ROWS = 50
 _BLOCK = 256
@@ -52,7 +52,7 @@ _AVERAGED, _FOLD_AVERAGED = 16, 4
 class Pool(NamedTuple):
     """A mixture of all rows and its share; log densities of held-out rows under the pool.
 
-    `stretch` is what is left of the kernel's: where the mixture is wider, it need not be.
+    `stretch` is the kernel's beside a mixture: where that is wider, it can be smaller.
     """
 
     mixture: OrderedMixture
@@ -103,29 +103,32 @@ def choose_pool(
         replace(density, mixture=mixture, share=share)
         for density, mixture in zip(densities, mixtures, strict=True)
     ]
-    stretch = _least_stretch(pools, folds, weights)
+    stretch = _likeliest_stretch(pools, folds, weights)
     return Pool(_fitted(rows, response, search, seed, _AVERAGED), share, stretch, pooled)
 
 
-def _least_stretch(
+def _likeliest_stretch(
     pools: list[ConditionalDensity], folds: list[Fold], weights: Float[np.ndarray, " n"]
 ) -> float:
-    """The smallest part of the kernel's stretch with which nine tenths of the rows are covered."""
-    whole = pools[0].stretch
+    """Of the stretches with which nine tenths of the held-out rows are covered, the likeliest."""
     wanted = COVERAGE * (1 + 1 / len(weights))
-    for part in _STRETCHES:
-        stretch = 1 + part * (whole - 1)
-        below = np.concatenate(
-            [
-                replace(pool, stretch=stretch).cdf(
-                    pool.standardizer.backward(fold.judges.inputs), fold.judges.y
-                )
-                for pool, fold in zip(pools, folds, strict=True)
-            ]
+    found, highest = pools[0].stretch, -np.inf
+    for stretch in (*_STRETCHES, pools[0].stretch):
+        stretched = [replace(pool, stretch=stretch) for pool in pools]
+        below, logs = (
+            np.concatenate(
+                [
+                    method(pool, pool.standardizer.backward(fold.judges.inputs), fold.judges.y)
+                    for pool, fold in zip(stretched, folds, strict=True)
+                ]
+            )
+            for method in (ConditionalDensity.cdf, ConditionalDensity.log_density)
         )
-        if np.average(np.abs(below - 0.5) <= COVERAGE / 2, weights=weights) >= wanted:
-            return stretch
-    return whole
+        covered = np.average(np.abs(below - 0.5) <= COVERAGE / 2, weights=weights)
+        mean = float(np.average(logs, weights=weights))
+        if covered >= wanted and mean > highest:
+            found, highest = stretch, mean
+    return found
 
 
 def _promises(kernel: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> bool:
