@@ -28,7 +28,7 @@ def file(tmp_path):
 
 
 def test_columns_are_what_all_of_their_cells_are(file):
-    frame, weights, n_rows, doubts = read_table([file], most_rows=10)
+    frame, weights, n_rows, doubts, _ = read_table([file], most_rows=10)
     assert (weights, n_rows, doubts) == (None, 3, ())
     assert frame["whole"].dtype == "Int64"
     assert frame["flag"].dtype == "boolean"
@@ -82,7 +82,7 @@ def test_a_sample_is_bounded_in_order_and_even(tmp_path, kind):
             np.save(file, part[:, None])
         else:
             np.savetxt(file, part, header="a", comments="", fmt="%d")
-    frame, _, n_rows, _ = read_table(files, most_rows=5000, seed=1)
+    frame, _, n_rows, *_ = read_table(files, most_rows=5000, seed=1)
     found = np.asarray(frame, float).ravel()
     assert n_rows == 40_000
     assert len(found) == 5000
