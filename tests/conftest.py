@@ -8,6 +8,7 @@ told.
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 
 import jax
@@ -146,3 +147,19 @@ def _few_programs():
     maps = Path("/proc/self/maps")
     if maps.exists() and len(maps.read_bytes().splitlines()) > MOST_MAPS:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """For commands: caches of their own."""
+    return {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), **os.environ}
+
+
+@pytest.fixture(scope="module")
+def run(folder, environment):
+    """Run one command in a module's folder: its exit code and what it said."""
+    # Imported here: it takes the sizes from this file.
+    from tests.command_server import command_server
+
+    with command_server(folder, environment) as run:
+        yield run

@@ -28,7 +28,6 @@ import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
 from kexpfam.cli.terminal import Terminal
-from tests.command_server import command_server
 
 # Numbers for all settings: nothing is tuned.
 FIXED = {"n_components": 32, "base": "gaussian", "penalty": 1e-3, "noise_scale": 0.2}
@@ -73,18 +72,6 @@ def folder(tmp_path_factory):
     write_csv(folder / "constant.csv", ["a", "planet"], rows * [1, 0] + [0, 3])
     (folder / "stranger.kexpfam").write_bytes(b"not a model")
     return folder
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    return {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), **os.environ}
-
-
-@pytest.fixture(scope="module")
-def run(folder, environment):
-    """Run one command in the folder: its exit code and what it said."""
-    with command_server(folder, environment) as run:
-        yield run
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-
-from tests.command_server import command_server
 
 
 def orders(n_rows, seed):
@@ -44,17 +41,6 @@ def folder(tmp_path_factory):
     second.drop(columns="low").assign(note="a").to_csv(folder / "other.csv", index=False)
     np.save(folder / "plain.npy", np.random.default_rng(0).standard_normal((60, 2)))
     return folder
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    return {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), **os.environ}
-
-
-@pytest.fixture(scope="module")
-def run(folder, environment):
-    with command_server(folder, environment) as run:
-        yield run
 
 
 @pytest.fixture(scope="module")

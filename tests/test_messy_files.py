@@ -13,7 +13,6 @@ import gzip
 import io
 import json
 import lzma
-import os
 import random
 import subprocess
 import sys
@@ -32,7 +31,6 @@ from kexpfam.data.first_rows import first_rows
 from kexpfam.data.frames import read_table
 from kexpfam.estimators.reading import read_rows
 from kexpfam.progress import Progress
-from tests.command_server import command_server
 
 NAMES = ["size", "weight", "kind"]
 GENERATOR = np.random.default_rng(0)
@@ -438,13 +436,6 @@ def test_what_excel_needs_is_named(tmp_path, monkeypatch):
 
 
 # -- in a real process --------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def run(folder, tmp_path_factory):
-    environment = {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), **os.environ}
-    with command_server(folder, environment) as run:
-        yield run
 
 
 def test_commands_read_every_file(run, folder):

@@ -11,7 +11,7 @@ from kexpfam.version import __version__
 # Names are imported when they are first asked for: the command line's help need not wait for JAX.
 _HOMES = {
     "base": ("BoxBase", "GaussianBase", "MixtureBase", "UniformBase"),
-    "comparison": ("Comparison", "compare"),
+    "comparison": ("TableComparison", "compare"),
     "estimators": (
         "ConditionalKernelExponentialFamily",
         "KernelAnomalyDetector",
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
         UniformBase as UniformBase,
     )
     from kexpfam.comparison import (
-        Comparison as Comparison,
+        TableComparison as TableComparison,
     )
     from kexpfam.comparison import (
         compare as compare,

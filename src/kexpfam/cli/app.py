@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from kexpfam.cli.anomaly_command import anomalies
-from kexpfam.cli.compare_command import compare
 from kexpfam.cli.example_commands import demo, reproduce
 from kexpfam.cli.fit_command import fit
 from kexpfam.cli.page_commands import info, report
-from kexpfam.cli.row_commands import impute, judge, predict, sample, score
+from kexpfam.cli.row_commands import impute, predict, sample, score
+from kexpfam.cli.verdict_commands import compare, judge
 from kexpfam.version import __version__
 
 __all__ = ["app"]

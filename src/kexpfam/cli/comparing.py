@@ -98,7 +98,7 @@ def _check_picture(picture: str, force: bool) -> None:
     check_output(Path(picture), force)
 
 
-def _draw(found: kexpfam.Comparison, picture: str) -> None:
+def _draw(found: kexpfam.TableComparison, picture: str) -> None:
     # A figure of its own, without a window.
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

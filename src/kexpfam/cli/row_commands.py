@@ -1,4 +1,4 @@
-"""Commands that take a model to rows, with their options: score, predict, sample, impute, test.
+"""Commands that take a model to rows, with their options: score, predict, sample, impute.
 
 What a command needs is imported inside it: help and completion must not wait for JAX.
 """
@@ -26,7 +26,7 @@ from kexpfam.cli.options import (
 from kexpfam.cli.terminal import Terminal
 from kexpfam.data.dialects import Dialect
 
-__all__ = ["impute", "judge", "predict", "sample", "score"]
+__all__ = ["impute", "predict", "sample", "score"]
 
 
 @reads_tables
@@ -269,47 +269,3 @@ def impute(
             force=force,
             dialect=dialect,
         )
-
-
-@reads_tables
-def judge(
-    model: ModelPath,
-    data: DataPaths,
-    method: Annotated[
-        Literal["auto", "kernel", "finite_set"],
-        typer.Option(
-            help="'kernel' takes quadratic time and 'finite_set' linear time; 'auto' uses the "
-            "latter from 5000 rows."
-        ),
-    ] = "auto",
-    seed: Seed = 0,
-    fail_below: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, metavar="P", help="Exit with code 3 if the p-value is below P."),
-    ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-    *,
-    dialect: Dialect,
-) -> None:
-    """Test whether rows come from a model (kernel Stein tests).
-
-    The test needs columns of real numbers. Use rows that the model was not fitted to, because it
-    agrees too well with those that it was fitted to. The exit code is 0 for any p-value unless
-    --fail-below is given.
-
-    Examples:
-
-      kexpfam test model.kexpfam fresh.csv
-
-      kexpfam test model.kexpfam today.parquet --fail-below 0.01 || echo "the rows have changed"
-    """
-    with Terminal(as_json, quiet, debug) as terminal:
-        first_look(data, dialect)
-        from kexpfam.cli.testing import judge_rows
-
-        when_imported()
-        p_value = judge_rows(model, data, terminal, method=method, seed=seed, dialect=dialect)
-        if fail_below is not None and p_value < fail_below:
-            raise typer.Exit(3)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["ColumnChange", "Comparison", "Divergence", "PairChange"]
+__all__ = ["ColumnChange", "Divergence", "PairChange", "TableComparison"]
 
 _MOST_SHOWN = 10
 
@@ -102,7 +102,7 @@ class Divergence:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TableComparison:
     """What `compare` found.
 
     Attributes

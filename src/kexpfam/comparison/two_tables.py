@@ -13,7 +13,7 @@ from kexpfam.comparison.described import describe_column, describe_pair, one_sid
 from kexpfam.comparison.divergence import FEWEST_ROWS, estimate_divergence
 from kexpfam.comparison.evidence import weighed
 from kexpfam.comparison.joined import JoinedTables, join_tables
-from kexpfam.comparison.result import Comparison, Divergence
+from kexpfam.comparison.result import Divergence, TableComparison
 from kexpfam.progress import Progress
 
 __all__ = ["compare"]
@@ -36,7 +36,7 @@ def compare(
     labels: tuple[str, str] = ("A", "B"),
     random_state: Any = None,
     verbose: bool = False,
-) -> Comparison:
+) -> TableComparison:
     """Compare two tables: a test, divergences, and which columns and pairs of columns moved.
 
     The test permutes the labels of the rows. It is exact for tables of any size: where all rows
@@ -74,7 +74,7 @@ def compare(
 
     Returns
     -------
-    Comparison
+    TableComparison
         With ``p_value``, ``differ``, ``columns``, ``pairs``, ``divergence``, ``notes``,
         ``to_dict()``; readable when printed. `kexpfam.plotting.plot_comparison` draws it.
 
@@ -106,7 +106,7 @@ def compare(
         for place, (values, missing) in enumerate(zip(found.values, found.missing, strict=True))
     ]
     together = [describe_pair(tested, pair, p_value) for pair, p_value in found.pairs.items()]
-    return Comparison(
+    return TableComparison(
         found.p_value,
         level,
         found.groups,

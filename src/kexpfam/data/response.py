@@ -82,6 +82,17 @@ class Response(NamedTuple):
         second = -first / (1 + inner)
         return self.sign * first / self.unit, second / self.unit**2
 
+    def through(
+        self,
+        y: Float[np.ndarray, "*shape"],
+        first: Float[np.ndarray, "*shape"],
+        second: Float[np.ndarray, "*shape"],
+    ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
+        """Derivatives in y of a log density, from those of the log density of t in t."""
+        slope = np.exp(self.log_slope(y))
+        bend, bend_slope = self.log_slope_derivatives(y)
+        return first * slope + bend, second * slope**2 + first * slope * bend + bend_slope
+
     def residual_bounds(
         self,
         bounds: tuple[float, float],

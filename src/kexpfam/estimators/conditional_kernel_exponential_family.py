@@ -19,6 +19,7 @@ from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveSums
 from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import checked_flag, checked_rows, checked_weights
+from kexpfam.estimators.file_checks import conditional_fits
 from kexpfam.estimators.frames import FramesOut
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.reading import read_pairs
@@ -31,7 +32,6 @@ from kexpfam.estimators.targets import (
     refuse_outside,
 )
 from kexpfam.exceptions import ModelFileError
-from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.moments import CheckpointedWalk, add_moments
 from kexpfam.pipeline.conditional import (
@@ -324,20 +324,8 @@ class ConditionalKernelExponentialFamily(
         return self.fitted_ if sums else self.fitted_._replace(sums=None)
 
     def _restore(self, state: ConditionalFit) -> None:
-        density = state.density
-        if density.coefficients.shape != (density.functions.n_functions, N_RESIDUAL_FUNCTIONS):
-            raise ModelFileError("the coefficients and functions of the tilt do not match")
-        mixture, width = density.mixture, len(density.standardizer.center) + 1
-        if mixture is not None:
-            count = len(mixture.weights)
-            whole = mixture.means.shape == (count, width)
-            whole = whole and mixture.covariances.shape == (count, width, width)
-            if not (whole and count and (mixture.weights > 0).all() and 0 < density.share < 1):
-                raise ModelFileError("the mixture does not fit the inputs, or has no share")
-            try:
-                np.linalg.cholesky(mixture.covariances)
-            except np.linalg.LinAlgError:
-                raise ModelFileError("a covariance of the mixture is none") from None
+        if not conditional_fits(state):
+            raise ModelFileError("the inputs, functions, coefficients and mixture do not match")
         self.fitted_ = state
 
     def __sklearn_tags__(self) -> Any:

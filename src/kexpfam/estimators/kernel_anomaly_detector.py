@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam.choices import entropy
 from kexpfam.choices import share as checked_share
 from kexpfam.estimators.explanations import Explanation, explained
+from kexpfam.estimators.file_checks import detector_fits
 from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import CalibrationWarning, ModelFileError
@@ -145,7 +146,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
 
     def _restore(self, state: AnomalyFit) -> None:
         rate, n_rows = float(self.false_alarms), len(state.scores)
-        if not fits_together(state, self.n_features_in_):
+        if not detector_fits(state, self.n_features_in_):
             raise ModelFileError("the columns, densities and scores do not match")
         self.fitted_, self.decision_scores_, self.folds_ = state, state.scores, state.folds
         self._sorted = np.sort(state.scores)
@@ -317,19 +318,3 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-
-def fits_together(state: AnomalyFit, n_columns: int) -> bool:
-    """Whether the parts of a fit from a file belong to each other."""
-    density, n_folds = state.density, len(state.density.experts[0])
-    fits = len(state.table.kinds) == n_columns == len(state.tails.center) == len(state.tails.scale)
-    fits &= state.table.names is None or len(state.table.names) == n_columns
-    fits &= all(len(folds) == n_folds for folds in density.experts) and n_folds > 0
-    fits &= len(state.scores) == len(state.folds) > 0
-    fits &= bool(((state.folds >= 0) & (state.folds < n_folds)).all())
-    for folds in density.experts:
-        for expert in folds:
-            fits &= len(expert.layout.kinds) == n_columns
-            if expert.mixture is not None and density.kernels is not None:
-                fits &= expert.mixture.means.shape[1] == density.kernels.points.shape[1]
-    return fits

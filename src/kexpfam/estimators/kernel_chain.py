@@ -17,6 +17,7 @@ from kexpfam.data.mixed import read_mixed
 from kexpfam.estimators.checks import checked_flag, checked_weights
 from kexpfam.estimators.conditionals import TableConditional
 from kexpfam.estimators.explanations import Explanation, explained
+from kexpfam.estimators.file_checks import chain_fits
 from kexpfam.estimators.frames import FramesOut
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
@@ -180,7 +181,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         return self.fitted_
 
     def _restore(self, state: ChainFit) -> None:
-        if not fits_together(state, self.n_features_in_):
+        if not chain_fits(state, self.n_features_in_):
             raise ModelFileError("the columns, mixture and terms do not match")
         self.fitted_ = state
 
@@ -426,34 +427,3 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
                 f"{called(0, names)}."
             )
         return places
-
-
-def fits_together(state: ChainFit, n_columns: int) -> bool:
-    """Whether the parts of a fit from a file belong to each other."""
-    density, layout = state.density, state.density.layout
-    n_numbers, n_scores = len(layout.numerics), density.scores.directions.shape[1]
-    fits = len(layout.kinds) == n_columns == len(state.table.kinds)
-    fits &= state.table.names is None or len(state.table.names) == n_columns
-    fits &= len(density.number_terms) == n_numbers
-    fits &= len(density.category_terms) == len(layout.categories)
-    fits &= all(0 <= column < n_columns for column in (*layout.categories, *layout.numerics))
-    if not fits:
-        return False
-    fits &= (density.mixture is None) == (density.marginals is None) == (n_numbers == 0)
-    if density.mixture is not None and density.marginals is not None:
-        fits &= density.mixture.means.shape[1] == n_scores + n_numbers
-        fits &= len(density.marginals.center) == n_numbers
-    fits &= len(density.scores.center) == layout.offsets[-1]
-    if not fits:
-        return False
-    counts = layout.level_counts
-    pairs = [(term.functions, term.coefficients) for term in density.category_terms]
-    pairs += [(number.functions, number.coefficients) for number in density.number_terms]
-    for functions, coefficients in pairs:
-        fits &= (functions is None) == (coefficients is None)
-        if functions is not None and coefficients is not None:
-            fits &= len(coefficients) == functions.n_functions
-    for term, count in zip(density.category_terms, counts, strict=True):
-        fits &= len(term.log_shares) == count
-        fits &= term.coefficients is None or term.coefficients.shape[1:] == (count,)
-    return fits

@@ -46,9 +46,9 @@ class Saved:
     def save(self, path: str | os.PathLike[str], *, sums: bool = True) -> None:
         """Write the fitted model to a file, for `kexpfam.load`.
 
-        The file holds arrays and settings, no code and no training rows. (With the bases "nystrom"
-        and "exact" the functions themselves sit at rows of the data, which it then holds.) It is
-        written whole or not at all.
+        The file holds arrays and settings, and no code. Where kernels stand on training rows, it
+        holds these: with the bases "nystrom" and "exact", for targets given inputs, for detectors,
+        and for chains with regressions or tilts. It is written whole or not at all.
 
         Parameters
         ----------

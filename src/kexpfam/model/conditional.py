@@ -189,11 +189,7 @@ class ConditionalDensity:
         first, second = bell_gradient(residuals)
         first = first + (slopes * residual_functions(residuals, 1)).sum(axis=1)
         second = second + (slopes * residual_functions(residuals, 2)).sum(axis=1)
-        # By the chain rule through r(y), whose slope is t'(y)/s.
-        slope = np.exp(self.response.log_slope(y)) / scale
-        bend, bend_slope = self.response.log_slope_derivatives(y)
-        gradient = first * slope + bend
-        laplacian = second * slope**2 + first * slope * bend + bend_slope
+        gradient, laplacian = self.response.through(y, first / scale, second / scale**2)
         if self._lines is not None:
             gradient, laplacian = self._pooled_derivatives(rows, y, (gradient, laplacian))
         outside = (y < self.bounds[0]) | (y > self.bounds[1])
@@ -208,10 +204,7 @@ class ConditionalDensity:
         """Of the pool, from those of the kernel's log density."""
         assert self._lines is not None
         lines = self._lines.at(self.standardizer.forward(rows))
-        first, second = lines.derivatives(self.response.forward(y))
-        slope = np.exp(self.response.log_slope(y))
-        bend, bend_slope = self.response.log_slope_derivatives(y)
-        other = first * slope + bend, second * slope**2 + first * slope * bend + bend_slope
+        other = self.response.through(y, *lines.derivatives(self.response.forward(y)))
         alone = replace(self, mixture=None, share=0.0).log_density(rows, y)
         with np.errstate(invalid="ignore"):
             own = (1 - self.share) * np.exp(alone - self.log_density(rows, y))

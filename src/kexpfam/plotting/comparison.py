@@ -23,7 +23,7 @@ def plot_comparison(comparison: Any, n_columns: int = 5, axes: Any = None) -> np
 
     Parameters
     ----------
-    comparison : kexpfam.Comparison
+    comparison : kexpfam.TableComparison
     n_columns : int, default=5
         The most columns to draw.
     axes : array of matplotlib axes, optional

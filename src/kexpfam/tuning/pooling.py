@@ -18,11 +18,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from kexpfam.base.averaged import AverageSearch, choose_average, fit_average
 from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.target_mixture import target_lines
+from kexpfam.data.coordinates import whitening
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response
 from kexpfam.model.conditional import ConditionalDensity
@@ -37,8 +38,6 @@ __all__ = ["Pool", "choose_pool", "likeliest_share"]
 
 # One row of so many chooses the mixtures' size.
 _ONE_HELD_OUT_OF = 5
-# Added to variances, in units of the standard deviations: columns that follow from others.
-_LEAST_VARIANCE = 1e-6
 _SHARE_STEPS, _MOST = 100, 0.99
 # Tried beside the kernel's own, which was to cover without a mixture.
 _STRETCHES = (0.85, 0.9, 0.95, 1.0)
@@ -156,16 +155,16 @@ def likeliest_share(
 
 
 def _searched(rows: Pairs, response: Response, seed: int, progress: Progress) -> AverageSearch:
-    whitened, _, _ = _whitened(rows, response)
     # Rows stand in the order of their keys.
-    held = np.arange(len(whitened)) % _ONE_HELD_OUT_OF == 0
+    held = np.arange(len(rows.y)) % _ONE_HELD_OUT_OF == 0
+    whitened, _, _ = _whitened(rows, response, held)
     return choose_average(whitened, rows.weights, held, seed, progress)
 
 
 def _fitted(
     rows: Pairs, response: Response, search: AverageSearch, seed: int, n_averaged: int
 ) -> OrderedMixture:
-    whitened, center, root = _whitened(rows, response)
+    whitened, center, root = _whitened(rows, response, np.zeros(len(rows.y), bool))
     found = fit_average(whitened, rows.weights, search, seed, n_averaged).density()
     return OrderedMixture(
         found.weights, center + found.means @ root.T, root @ found.covariances @ root.T
@@ -173,13 +172,11 @@ def _fitted(
 
 
 def _whitened(
-    rows: Pairs, response: Response
+    rows: Pairs, response: Response, held: Bool[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, "n w"], Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
-    """Inputs and target without their correlations; their center, and the root of covariance."""
+    """Inputs and target without their correlations; their center, and a root of the covariance."""
     table = np.column_stack([rows.inputs, response.forward(rows.y)])
-    center = np.average(table, axis=0, weights=rows.weights)
-    covariance = np.cov(table, rowvar=False, aweights=rows.weights, ddof=0)
-    root = np.linalg.cholesky(covariance + _LEAST_VARIANCE * np.eye(len(center)))
+    center, root = whitening(table, rows.weights, held)
     return np.linalg.solve(root, (table - center).T).T, center, root
 
 

@@ -1,23 +1,25 @@
-"""The command `compare` with its options; the work is done in `kexpfam.cli.comparing`.
+"""Commands that come to a verdict, with their options: compare and test.
 
 What a command needs is imported inside it: help and completion must not wait for JAX.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from kexpfam.cli import when_imported
-from kexpfam.cli.first_look import first_look_at_two
+from kexpfam.cli.first_look import first_look, first_look_at_two
 from kexpfam.cli.options import (
     Columns,
+    DataPaths,
     Debug,
     Exclude,
     Force,
     Json,
     Kinds,
+    ModelPath,
     Quiet,
     Seed,
     reads_tables,
@@ -25,7 +27,12 @@ from kexpfam.cli.options import (
 from kexpfam.cli.terminal import Terminal
 from kexpfam.data.dialects import Dialect
 
-__all__ = ["compare"]
+__all__ = ["compare", "judge"]
+
+FailBelow = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, metavar="P", help="Exit with code 3 if the p-value is below P."),
+]
 
 
 @reads_tables
@@ -57,10 +64,7 @@ def compare(
         typer.Option(metavar="FILE", help="Draw what was found: a .png, .svg or .pdf file."),
     ] = None,
     seed: Seed = 0,
-    fail_below: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, metavar="P", help="Exit with code 3 if the p-value is below P."),
-    ] = None,
+    fail_below: FailBelow = None,
     force: Force = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -99,5 +103,50 @@ def compare(
             dialect,
         )  # fmt: skip
         p_value = compare_tables(request, picture, terminal, force=force)
-        if fail_below is not None and p_value < fail_below:
-            raise typer.Exit(3)
+        _exit(p_value, fail_below)
+
+
+@reads_tables
+def judge(
+    model: ModelPath,
+    data: DataPaths,
+    method: Annotated[
+        Literal["auto", "kernel", "finite_set"],
+        typer.Option(
+            help="'kernel' takes quadratic time and 'finite_set' linear time; 'auto' uses the "
+            "latter from 5000 rows."
+        ),
+    ] = "auto",
+    seed: Seed = 0,
+    fail_below: FailBelow = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+    *,
+    dialect: Dialect,
+) -> None:
+    """Test whether rows come from a model (kernel Stein tests).
+
+    The test needs columns of real numbers. Use rows that the model was not fitted to, because it
+    agrees too well with those that it was fitted to. The exit code is 0 for any p-value unless
+    --fail-below is given.
+
+    Examples:
+
+      kexpfam test model.kexpfam fresh.csv
+
+      kexpfam test model.kexpfam today.parquet --fail-below 0.01 || echo "the rows have changed"
+    """
+    with Terminal(as_json, quiet, debug) as terminal:
+        first_look(data, dialect)
+        from kexpfam.cli.testing import judge_rows
+
+        when_imported()
+        p_value = judge_rows(model, data, terminal, method=method, seed=seed, dialect=dialect)
+        _exit(p_value, fail_below)
+
+
+def _exit(p_value: float, fail_below: float | None) -> None:
+    """End with a code of its own if a p-value is too small."""
+    if fail_below is not None and p_value < fail_below:
+        raise typer.Exit(3)

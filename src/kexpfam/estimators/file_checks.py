@@ -1,0 +1,82 @@
+"""Whether the parts of a fit from a file belong to each other.
+
+A digest finds damage; a file that somebody made by hand can have a right one, and parts of any
+shape. What would end in an error of NumPy's later on is found here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS
+from kexpfam.pipeline.anomalies import AnomalyFit
+from kexpfam.pipeline.chain import ChainFit
+from kexpfam.pipeline.conditional import ConditionalFit
+
+__all__ = ["chain_fits", "conditional_fits", "detector_fits"]
+
+
+def chain_fits(state: ChainFit, n_columns: int) -> bool:
+    """Of a `KernelChain`."""
+    density, layout = state.density, state.density.layout
+    n_numbers, n_scores = len(layout.numerics), density.scores.directions.shape[1]
+    fits = len(layout.kinds) == n_columns == len(state.table.kinds)
+    fits &= state.table.names is None or len(state.table.names) == n_columns
+    fits &= len(density.number_terms) == n_numbers
+    fits &= len(density.category_terms) == len(layout.categories)
+    fits &= all(0 <= column < n_columns for column in (*layout.categories, *layout.numerics))
+    if not fits:
+        return False
+    fits &= (density.mixture is None) == (density.marginals is None) == (n_numbers == 0)
+    if density.mixture is not None and density.marginals is not None:
+        fits &= density.mixture.means.shape[1] == n_scores + n_numbers
+        fits &= len(density.marginals.center) == n_numbers
+    fits &= len(density.scores.center) == layout.offsets[-1]
+    if not fits:
+        return False
+    counts = layout.level_counts
+    pairs = [(term.functions, term.coefficients) for term in density.category_terms]
+    pairs += [(number.functions, number.coefficients) for number in density.number_terms]
+    for functions, coefficients in pairs:
+        fits &= (functions is None) == (coefficients is None)
+        if functions is not None and coefficients is not None:
+            fits &= len(coefficients) == functions.n_functions
+    for term, count in zip(density.category_terms, counts, strict=True):
+        fits &= len(term.log_shares) == count
+        fits &= term.coefficients is None or term.coefficients.shape[1:] == (count,)
+    return fits
+
+
+def detector_fits(state: AnomalyFit, n_columns: int) -> bool:
+    """Of a `KernelAnomalyDetector`."""
+    density, n_folds = state.density, len(state.density.experts[0])
+    fits = len(state.table.kinds) == n_columns == len(state.tails.center) == len(state.tails.scale)
+    fits &= state.table.names is None or len(state.table.names) == n_columns
+    fits &= all(len(folds) == n_folds for folds in density.experts) and n_folds > 0
+    fits &= len(state.scores) == len(state.folds) > 0
+    fits &= bool(((state.folds >= 0) & (state.folds < n_folds)).all())
+    for folds in density.experts:
+        for expert in folds:
+            fits &= len(expert.layout.kinds) == n_columns
+            if expert.mixture is not None and density.kernels is not None:
+                fits &= expert.mixture.means.shape[1] == density.kernels.points.shape[1]
+    return fits
+
+
+def conditional_fits(state: ConditionalFit) -> bool:
+    """Of a `ConditionalKernelExponentialFamily`."""
+    density = state.density
+    fits = density.coefficients.shape == (density.functions.n_functions, N_RESIDUAL_FUNCTIONS)
+    mixture, width = density.mixture, len(density.standardizer.center) + 1
+    if mixture is None:
+        return fits
+    count = len(mixture.weights)
+    fits &= count > 0 and bool((mixture.weights > 0).all()) and 0 < density.share < 1
+    fits &= mixture.means.shape == (count, width)
+    if not fits or mixture.covariances.shape != (count, width, width):
+        return False
+    try:
+        np.linalg.cholesky(mixture.covariances)
+    except np.linalg.LinAlgError:
+        return False
+    return True
