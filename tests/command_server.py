@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from tests.conftest import SIZES
 
-# Every line of standard input is a list of arguments; every line of the reply an exit code.
+# Every line of standard input is a folder and arguments; every line of the reply an exit code.
 SERVER = """
 import importlib, json, os, sys
 import kexpfam, kexpfam.report
@@ -23,7 +23,9 @@ for place, few in SIZES.items():
 
 replies = os.fdopen(os.dup(1), "w")
 for line in sys.stdin:
-    sys.argv = ["kexpfam", *json.loads(line)]
+    folder, *arguments = json.loads(line)
+    os.chdir(folder)
+    sys.argv = ["kexpfam", *arguments]
     for descriptor, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), descriptor)
     try:
@@ -36,17 +38,17 @@ for line in sys.stdin:
 
 
 @contextmanager
-def command_server(folder, environment) -> Iterator[Callable[..., SimpleNamespace]]:
-    """A function that runs one command in the folder: its exit code and what it said."""
+def command_server(environment) -> Iterator[Callable[..., SimpleNamespace]]:
+    """A function that runs one command in a folder: its exit code and what it said."""
     few = {place: number for place, (_, number) in SIZES.items()}
     with subprocess.Popen(
         [sys.executable, "-c", f"SIZES = {few}\n{SERVER}"],
-        **{"cwd": folder, "env": environment, "text": True},
+        **{"env": environment, "text": True},
         **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
     ) as server:
 
-        def run(*arguments):
-            print(json.dumps(arguments), file=server.stdin, flush=True)
+        def run(folder, *arguments):
+            print(json.dumps([str(folder), *arguments]), file=server.stdin, flush=True)
             code = json.loads(server.stdout.readline())
             out, err = ((folder / name).read_text() for name in ("out", "err"))
             assert "Traceback" not in err

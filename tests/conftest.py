@@ -7,6 +7,7 @@ told.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from pathlib import Path
@@ -149,17 +150,23 @@ def _few_programs():
         jax.clear_caches()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(tmp_path_factory):
     """For commands: caches of their own."""
     return {"XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")), **os.environ}
 
 
-@pytest.fixture(scope="module")
-def run(folder, environment):
-    """Run one command in a module's folder: its exit code and what it said."""
+@pytest.fixture(scope="session")
+def commands(environment):
+    """One process for the commands of all modules."""
     # Imported here: it takes the sizes from this file.
     from tests.command_server import command_server
 
-    with command_server(folder, environment) as run:
+    with command_server(environment) as run:
         yield run
+
+
+@pytest.fixture(scope="module")
+def run(commands, folder):
+    """Run one command in a module's folder: its exit code and what it said."""
+    return functools.partial(commands, folder)

@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["in_turn", "note_compiled_work", "one_blas_thread"]
 
@@ -44,6 +45,17 @@ class _BlasLimit:
     def __init__(self) -> None:
         self.lock, self.users = threading.Lock(), 0
         self.limits: Any = None
+        self._found: tuple[int, Any] = (0, None)
+
+    def libraries(self) -> Any:
+        """All libraries with threads.
+
+        Looking for them takes longer than many a solve: they are looked for again only when
+        modules have been imported, which may bring others.
+        """
+        if self._found[0] != len(sys.modules):
+            self._found = len(sys.modules), ThreadpoolController()
+        return self._found[1]
 
 
 _LIMIT = _BlasLimit()
@@ -54,7 +66,7 @@ def one_blas_thread() -> Iterator[None]:
     """BLAS with one thread, until the last of those who want it is done."""
     with _LIMIT.lock:
         if _LIMIT.users == 0:
-            _LIMIT.limits = threadpool_limits(1)
+            _LIMIT.limits = _LIMIT.libraries().limit(limits=1)
         _LIMIT.users += 1
     try:
         yield

@@ -19,9 +19,9 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import input_functions
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
 from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_completions import completed
 from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
 from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio, tilted_levels
-from kexpfam.sampling.completions import completed
 
 REAL = ColumnKind("real")
 HALF_LINE = ColumnKind("bounded", (-0.5, np.inf))

@@ -16,11 +16,11 @@ from kexpfam.data.standardize import fit_standardizer
 from kexpfam.datasets import make_density
 from kexpfam.features.interactions import InteractionFeatures
 from kexpfam.model.flow import flow_down, flow_up
+from kexpfam.model.flow_completions import conditional_draws
+from kexpfam.model.flow_walk import walk_down
 from kexpfam.model.score_field import score_field
 from kexpfam.moments.levels import node_system, prepared_blocks, sum_moments
 from kexpfam.precision import compiled
-from kexpfam.sampling.conditional import conditional_draws
-from kexpfam.sampling.reverse import walk_down
 from kexpfam.solve.levels import Levels
 
 NOISE_SCALES = np.geomspace(0.1, 3.0, 6)

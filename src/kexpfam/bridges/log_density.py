@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam.model import Density
+from kexpfam.model import RealDensity
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.traced import LogDensityFunction, fresh_constants
 from kexpfam.model.traced_conditional import ConditionalFunction
@@ -64,7 +64,7 @@ def jax_log_density(model: Any) -> LogDensityFunction | ConditionalFunction:
     True
     """
     density = getattr(model, "density_", None)
-    if not isinstance(density, (Density, ConditionalDensity)):
+    if not isinstance(density, (RealDensity, ConditionalDensity)):
         check_is_fitted(model)
         raise TypeError(
             "Expected a fitted KernelExponentialFamily, KernelDiffusion or "

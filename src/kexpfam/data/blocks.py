@@ -37,7 +37,8 @@ __all__ = [
     "taken_rows",
 ]
 
-_SMALLEST, _FEW = 64, 512
+# Compiling for a size takes longer than the rows that fill it up: few sizes, far apart.
+_SMALLEST, _FACTOR, _FEW = 128, 4, 512
 LARGEST_BLOCK = 2048
 NOT_FINITE = (
     "The base density's derivatives are not finite at some training rows. Expected a base "
@@ -68,9 +69,12 @@ class Curved(Protocol):
     def bend(self, rows: np.ndarray, covariance: np.ndarray) -> np.ndarray: ...
 
 
-def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK) -> int:
-    """The block size for `n_rows`: a power of two, at most `largest`."""
-    return int(min(largest, max(_SMALLEST, 1 << (max(n_rows, 1) - 1).bit_length())))
+def block_size_for(n_rows: int, largest: int = LARGEST_BLOCK, factor: int = _FACTOR) -> int:
+    """The block size for `n_rows`: 128 times a power of `factor`, at most `largest`."""
+    size = _SMALLEST
+    while size < n_rows:
+        size *= factor
+    return min(largest, size)
 
 
 def batch_size_for(n_rows: int, largest: int) -> int:

@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from kexpfam.choices import seeded, shown
 from kexpfam.choices import share as checked_share
+from kexpfam.model.chain_completions import Completions, completed
 from kexpfam.pipeline.chain import ChainFit
-from kexpfam.sampling.completions import Completions, completed
 from kexpfam.types import Array, Seed, Table
 
 __all__ = ["TableConditional"]

@@ -25,10 +25,10 @@ from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
 from kexpfam.exceptions import ModelFileError
 from kexpfam.model.chain import ChainDensity
+from kexpfam.model.chain_completions import completed
 from kexpfam.model.expected import expected_values
 from kexpfam.pipeline.chain import ChainFit, ChainSettings, fit_chain
 from kexpfam.progress import Progress
-from kexpfam.sampling.completions import completed
 from kexpfam.types import Array, ArrayOrPair, Seed, Table, Weights
 
 __all__ = ["KernelChain"]

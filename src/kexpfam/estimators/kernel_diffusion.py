@@ -36,6 +36,8 @@ from kexpfam.estimators.surprising import SurprisingValues
 from kexpfam.exceptions import FlowWarning, ModelFileError
 from kexpfam.features import InteractionFeatures
 from kexpfam.model import FlowDensity
+from kexpfam.model.flow_completions import complete_rows
+from kexpfam.model.flow_walk import walk_draws
 from kexpfam.model.health import flow_complaint
 from kexpfam.moments.level_sums import LevelSums
 from kexpfam.pipeline.diffusion import (
@@ -47,8 +49,6 @@ from kexpfam.pipeline.diffusion import (
     with_sums,
 )
 from kexpfam.progress import Progress
-from kexpfam.sampling.conditional import complete_rows
-from kexpfam.sampling.reverse import walk_draws
 from kexpfam.tuning.frequencies import N_COMPONENTS
 from kexpfam.types import Array, ArrayOrPair, Seed, Table, Weights
 

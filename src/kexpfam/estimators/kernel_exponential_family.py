@@ -477,14 +477,10 @@ class KernelExponentialFamily(
         check_is_fitted(self)
         if not self.density_.has_tilt and not options:
             checked_name("method", method, METHODS)
-            return self._drawn(self._base_draws(n_samples, random_state))
+            drawn = self.density_.sample(whole("n_samples", n_samples), seeded(random_state))
+            return self._drawn(drawn)
         chains = self.sample_chains(n_samples, random_state, method=method, **options)
         return self._drawn(chains.rows(n_samples))
-
-    def _base_draws(self, n_samples: int, random_state: Seed) -> Array:
-        density = self.density_
-        drawn = density.base.sample(whole("n_samples", n_samples), seeded(random_state))
-        return density.standardizer.backward(drawn)
 
     def sample_chains(
         self,

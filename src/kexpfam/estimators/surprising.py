@@ -8,7 +8,7 @@ import numpy as np
 
 from kexpfam.choices import as_number, shown
 from kexpfam.estimators.frames import FramesOut
-from kexpfam.model import Density
+from kexpfam.model import RealDensity
 from kexpfam.types import Table
 
 __all__ = ["SurprisingValues"]
@@ -22,7 +22,7 @@ class SurprisingValues(FramesOut):
 
     @property
     @abstractmethod
-    def density_(self) -> Density: ...
+    def density_(self) -> RealDensity: ...
 
     def surprise(self, X: Table) -> Table:
         """How surprising each value is, given the other values of its row.

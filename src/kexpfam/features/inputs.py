@@ -73,7 +73,8 @@ def input_functions(
         kind,
         length_scale,
         points,
-        vectors * signs / np.sqrt(values),
+        # As it lies in memory when it comes from a file: products round in the same way.
+        np.ascontiguousarray(vectors * signs / np.sqrt(values)),
         points.min(axis=0),
         points.max(axis=0),
     )

@@ -186,7 +186,8 @@ def _signed_sums(
 ) -> Float[np.ndarray, " columns"]:
     """Σ_{i≠j} ε_i h_ij ε_j for every column of signs; padding has sign zero."""
     n_rows = len(signs)
-    size = block_size_for(n_rows, _LARGEST_BLOCK)
+    # Pairs of rows are many: less is filled up.
+    size = block_size_for(n_rows, _LARGEST_BLOCK, factor=2)
 
     def cut(start: int) -> tuple[Observed, Int8[np.ndarray, "b columns"]]:
         piece = slice(start, start + size)

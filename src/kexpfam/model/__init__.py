@@ -1,6 +1,6 @@
-"""Stage 7: the fitted density and its derivatives."""
+"""Stage 8: the fitted density, its derivatives and draws."""
 
-from kexpfam.model.density import Density
+from kexpfam.model.density import Density, RealDensity
 from kexpfam.model.flow_density import FlowDensity, flow_density
 from kexpfam.model.health import Comparison, Health
 from kexpfam.model.score_field import ScoreField, score_field
@@ -11,6 +11,7 @@ __all__ = [
     "Density",
     "FlowDensity",
     "Health",
+    "RealDensity",
     "ScoreField",
     "TiltedDensity",
     "evaluate_blocks",

@@ -35,13 +35,14 @@ from kexpfam.model.chain_derivatives import chain_derivatives
 from kexpfam.model.chain_draws import drawn_rows
 from kexpfam.model.chain_slices import Chain
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Terms
+from kexpfam.model.density import Density
 from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio
 
 __all__ = ["ChainDensity"]
 
 
 @dataclass(frozen=True)
-class ChainDensity(Chain):
+class ChainDensity(Chain, Density):
     """p of rows that are numbers or places among levels; NaN where a value is missing."""
 
     @property

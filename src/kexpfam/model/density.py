@@ -1,9 +1,13 @@
 """What every fitted density can do, whatever it is made of.
 
 Estimators make one from their settings and rows; commands, reports, plots, tests of fit and the
-gate know nothing else of a model. Two things are not here: draws of a tilted density are Markov
-chains, which come later on the data's path (`kexpfam.sampling`), and how far a density can be
-believed takes rows that it has not seen (`kexpfam.model.health`). Every estimator has both.
+gate know nothing else of a model. How far a density can be believed is not its own to say: that
+takes rows that it has not seen, and is kept beside it (`kexpfam.model.health`).
+
+| class         | rows                                        | densities                       |
+|---------------|---------------------------------------------|---------------------------------|
+| `Density`     | numbers, or places among a column's levels  | `ChainDensity`, and those below |
+| `RealDensity` | real numbers                                | `TiltedDensity`, `FlowDensity`  |
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from jaxtyping import Float
 from kexpfam.model.surprise import ColumnGrids
 from kexpfam.model.traced import LogDensityFunction
 
-__all__ = ["Density"]
+__all__ = ["Density", "RealDensity"]
 
 
 class Density(ABC):
@@ -50,6 +54,24 @@ class Density(ABC):
         """Δlog p: the sum of the second derivatives of `log_density`."""
 
     @abstractmethod
+    def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
+        """Draws."""
+
+    @abstractmethod
+    def draws_log_density(
+        self, n_draws: int, generator: np.random.Generator
+    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """log p at draws, and the draws' shares: good enough to compare rows with."""
+
+
+class RealDensity(Density):
+    """A density of real columns: a JAX form, and each column's density given the others."""
+
+    @abstractmethod
+    def untilted(self) -> RealDensity:
+        """The base density alone."""
+
+    @abstractmethod
     def jax_function(self) -> LogDensityFunction:
         """log p of one row as a function that JAX can compile, map and differentiate."""
 
@@ -60,9 +82,3 @@ class Density(ABC):
     @abstractmethod
     def from_columns(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """Values of columns in those coordinates, in the units of the data."""
-
-    @abstractmethod
-    def draws_log_density(
-        self, n_draws: int, generator: np.random.Generator
-    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """log p at draws, and the draws' shares."""

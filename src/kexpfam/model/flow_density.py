@@ -31,7 +31,7 @@ from jaxtyping import Float, Int
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
-from kexpfam.model.density import Density
+from kexpfam.model.density import RealDensity
 from kexpfam.model.flow import (
     flow_down,
     flow_gradient,
@@ -73,7 +73,7 @@ class _Followed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FlowDensity(Density):
+class FlowDensity(RealDensity):
     """A density given by the scores of all noise levels."""
 
     coordinates: Coordinates

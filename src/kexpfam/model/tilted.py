@@ -19,7 +19,7 @@ from kexpfam.base import BaseDensity, GaussianMixtureDensity, RescaledDensity, d
 from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
-from kexpfam.model.density import Density
+from kexpfam.model.density import RealDensity
 from kexpfam.model.surprise import (
     ColumnGrids,
     grids_of_mixture,
@@ -28,6 +28,7 @@ from kexpfam.model.surprise import (
 )
 from kexpfam.model.traced import LogDensity, LogDensityFunction, jax_base
 from kexpfam.precision import compiled
+from kexpfam.sampling import sample_density
 
 __all__ = ["TiltedDensity", "evaluate_blocks", "evaluate_padded"]
 
@@ -62,7 +63,7 @@ def evaluate_padded(function: Any, rows: Float[np.ndarray, "b d"]) -> np.ndarray
 
 
 @dataclass(frozen=True)
-class TiltedDensity(Density):
+class TiltedDensity(RealDensity):
     """Everything that is needed to evaluate the model, and nothing of the training rows."""
 
     basis: Basis
@@ -79,6 +80,12 @@ class TiltedDensity(Density):
     def untilted(self) -> TiltedDensity:
         """The base density alone."""
         return replace(self, coefficients=np.zeros_like(self.coefficients), log_normalizer=0.0)
+
+    def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
+        """Draws by Markov chains; of the base density alone, directly."""
+        if self.has_tilt:
+            return sample_density(self, n_samples, generator).rows(n_samples)
+        return self.standardizer.backward(self.base.sample(n_samples, generator))
 
     def draws_log_density(
         self, n_draws: int, generator: np.random.Generator

@@ -1,4 +1,4 @@
-"""Stage 8: the normalizing constant, with an error bar."""
+"""Stage 10: the normalizing constant, with an error bar."""
 
 from kexpfam.model.health import NormalizerEstimate
 from kexpfam.normalizer.automatic import AutomaticNormalizer

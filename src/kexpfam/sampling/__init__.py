@@ -1,4 +1,4 @@
-"""Stage 10: draws from the fitted density, by Markov chain Monte Carlo."""
+"""Stage 7: draws by Markov chain Monte Carlo, of any density that JAX can differentiate."""
 
 from kexpfam.exceptions import SamplingWarning
 from kexpfam.sampling.chains import Chains

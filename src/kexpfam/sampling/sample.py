@@ -21,11 +21,11 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.choices import checked_name, positive_number, seeded, whole
-from kexpfam.model import TiltedDensity
 from kexpfam.progress import Progress
 from kexpfam.sampling.chains import Chains, diagnose
 from kexpfam.sampling.methods import METHODS, Method
 from kexpfam.sampling.starts import draw_starts
+from kexpfam.sampling.target import Target
 from kexpfam.sampling.walk import Walk, Walker, start_chains
 
 __all__ = ["sample_density"]
@@ -68,7 +68,7 @@ def _make_plan(
 
 
 def sample_density(
-    density: TiltedDensity,
+    density: Target,
     n_samples: int,
     random_state: Any = None,
     *,
@@ -85,7 +85,7 @@ def sample_density(
 
     Parameters
     ----------
-    density : TiltedDensity
+    density : kexpfam.model.TiltedDensity, or the like
         Its normalizer is not used.
     n_samples : int
         How many draws are wanted; at least as many are kept, and ``rows(n_samples)`` of the
@@ -137,8 +137,7 @@ def sample_density(
     >>> from kexpfam.base import GaussianMixtureDensity
     >>> from kexpfam.data.standardize import Standardizer
     >>> from kexpfam.features import FourierBasis
-    >>> from kexpfam.model import TiltedDensity
-    >>> from kexpfam.sampling import sample_density
+    >>>     >>> from kexpfam.sampling import sample_density
     >>> density = TiltedDensity(
     ...     basis=FourierBasis(np.ones((1, 2)), np.zeros(1), np.ones(1)),
     ...     coefficients=np.zeros(2),
@@ -185,7 +184,7 @@ def sample_density(
     return chains
 
 
-def _collect(walker: Walker, plan: _Plan, jumping: bool, density: TiltedDensity) -> Chains:
+def _collect(walker: Walker, plan: _Plan, jumping: bool, density: Target) -> Chains:
     """Kept draws, further apart until they are worth half their number."""
     enough = walker.chains.states.position.shape[0] * plan.n_draws / 2
     walk = walker.walk(plan.n_draws, plan.thinning, "sampling", jumping=jumping)
@@ -235,9 +234,7 @@ def _checked_step_size(step_size: Any, burn_in: int | None) -> float | None:
     return positive_number("step_size", step_size, otherwise="None, which adapts it,")
 
 
-def _checked_starts(
-    starts: Any, density: TiltedDensity, n_chains: int
-) -> Float[np.ndarray, "chains d"]:
+def _checked_starts(starts: Any, density: Target, n_chains: int) -> Float[np.ndarray, "chains d"]:
     """Given starting points in standardized units, all of positive density."""
     try:
         rows = np.asarray(starts, float)

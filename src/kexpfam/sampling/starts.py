@@ -25,7 +25,7 @@ from jaxtyping import Float
 from scipy.special import softmax
 
 from kexpfam.base import draw_defensively
-from kexpfam.model import TiltedDensity
+from kexpfam.sampling.target import Target
 
 __all__ = ["Starts", "draw_starts"]
 
@@ -39,7 +39,7 @@ class Starts(NamedTuple):
     spread: float
 
 
-def draw_starts(density: TiltedDensity, n_chains: int, generator: np.random.Generator) -> Starts:
+def draw_starts(density: Target, n_chains: int, generator: np.random.Generator) -> Starts:
     """Starting points for `n_chains` chains."""
     draws = draw_defensively(density.base, max(_N_DRAWS, 8 * n_chains), generator)
     shares = softmax(draws.log_proportions + density.tilt(draws.rows))

@@ -31,7 +31,6 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
-from kexpfam.model.traced import LogDensity
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 from kexpfam.sampling.methods import Method
@@ -131,7 +130,7 @@ class Walker:
     """Chains under way."""
 
     base: BaseDensity
-    log_density: LogDensity
+    log_density: Any
     method: Method
     generator: np.random.Generator
     seed: int

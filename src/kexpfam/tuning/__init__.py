@@ -1,4 +1,4 @@
-"""Stage 7: penalty, noise scale and length-scales, chosen on held-out rows."""
+"""Stage 9: penalty, noise scale and length-scales, chosen on held-out rows."""
 
 from kexpfam.tuning.adam import TuningProblem, tune
 from kexpfam.tuning.choice import EXCUSED_LOSS, Choice, choose

@@ -13,15 +13,15 @@ figures is said in `kexpfam.model.health`.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from kexpfam.model.density import Density
 from kexpfam.model.health import Comparison, nothing_compared
 
 __all__ = [
-    "GatedDensity",
     "Weighted",
     "compare",
     "compare_further",
@@ -34,24 +34,6 @@ __all__ = [
 _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
 
 
-@runtime_checkable
-class GatedDensity(Protocol):
-    """What the gate knows of a density."""
-
-    @property
-    def has_tilt(self) -> bool: ...
-
-    def untilted(self) -> GatedDensity: ...
-
-    def log_density(self, rows: np.ndarray) -> np.ndarray: ...
-
-    def log_density_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def draws_log_density(
-        self, n_draws: int, generator: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-
 class Weighted(NamedTuple):
     """Rows and their weights."""
 
@@ -60,7 +42,7 @@ class Weighted(NamedTuple):
 
 
 def compare(
-    density: GatedDensity,
+    density: Density,
     held_out: Weighted,
     training: Weighted,
     n_draws: int,
@@ -105,7 +87,7 @@ def compare(
 
 
 def _enough_logs(
-    density: GatedDensity, base_logs: Float[np.ndarray, " n"], held_out: Weighted
+    density: Density, base_logs: Float[np.ndarray, " n"], held_out: Weighted
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Log densities of as many rows as it takes to be sure of the gain's sign, and their errors."""
     logs = errors = np.zeros(0)
@@ -120,9 +102,7 @@ def _enough_logs(
     return logs, errors
 
 
-def compare_further(
-    comparison: Comparison, density: GatedDensity, held_out: Weighted
-) -> Comparison:
+def compare_further(comparison: Comparison, density: Density, held_out: Weighted) -> Comparison:
     """The gain over all held-out rows so far, after more rows that the density has not seen."""
     logs, base_logs = (one.log_density(held_out.rows) for one in (density, density.untilted()))
     return judged_further(comparison, _differences(logs, base_logs), held_out.weights)

@@ -1,22 +1,30 @@
-"""One truth per model: `gradient` and `laplacian` are derivatives of `score_samples`.
+"""What every density promises, whatever it is made of.
 
-By central differences, for every estimator, basis and kind of model.
+One truth per model: `gradient` and `laplacian` are derivatives of `score_samples`, by central
+differences, for every estimator, basis and kind of model. And one contract for all densities.
 """
 
 from __future__ import annotations
 
+import os
+
+import jax
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import kexpfam
 from kexpfam import (
     ArcCosineFeatures,
     FourierFeatures,
+    KernelChain,
     KernelDiffusion,
     KernelExponentialFamily,
     NystromFeatures,
 )
+from kexpfam.bridges import jax_log_density
 from kexpfam.datasets import make_thin_table
+from kexpfam.model import Density, RealDensity
 
 
 @pytest.fixture(scope="module")
@@ -93,23 +101,39 @@ def assert_derivatives_agree(model, rows):
     np.testing.assert_allclose(model.laplacian(some), laplacian, rtol=1e-4, atol=1e-5 * size)
 
 
+def assert_comes_back(model, rows, folder):
+    """From a file, bit by bit."""
+    model.save(folder / "model.kexpfam")
+    loaded = kexpfam.load(folder / "model.kexpfam")
+    assert type(loaded) is type(model)
+    assert repr(loaded.get_params()) == repr(model.get_params())
+    assert set(vars(loaded)) == set(vars(model))
+    for method in ("score_samples", "gradient", "laplacian"):
+        one, other = (getattr(which, method)(rows[:40]) for which in (model, loaded))
+        np.testing.assert_array_equal(one, other)
+    assert os.listdir(folder) == ["model.kexpfam"]
+
+
 @pytest.mark.filterwarnings("ignore::kexpfam.NormalizerWarning")
 @pytest.mark.filterwarnings("ignore::kexpfam.TuningWarning")
 @pytest.mark.parametrize("name", FAMILIES)
-def test_families(name, rows):
+def test_families(name, rows, tmp_path):
     rows = rows if name != "base alone" else GAUSSIAN
     model = KernelExponentialFamily(**{**GIVEN, **FAMILIES[name]}).fit(rows)
     assert model.has_tilt_ == (name != "base alone")
     assert_derivatives_agree(model, rows)
+    if name != "user's base":
+        assert_comes_back(model, rows, tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::kexpfam.NormalizerWarning")
-def test_the_exact_family(rows):
+def test_the_exact_family(rows, tmp_path):
     settings = {**GIVEN, "basis": "exact"}
     settings.pop("n_components")
     model = KernelExponentialFamily(**settings).fit(rows[:60])
     assert model.has_tilt_
     assert_derivatives_agree(model, rows)
+    assert_comes_back(model, rows, tmp_path)
 
 
 @pytest.mark.parametrize("name", DIFFUSIONS)
@@ -133,3 +157,64 @@ def test_the_flows_gradient_is_not_the_lowest_levels_score(rows):
     model = KernelDiffusion(**DIFFUSION, marginals=None).fit(rows)
     gradient, score = model.gradient(rows[:50]), model.smoothed_gradient(rows[:50])
     assert ((gradient - score) ** 2).mean() > 1e-3 * (gradient**2).mean()
+
+
+MODELS = {
+    "tilted": KernelExponentialFamily(**GIVEN),
+    "tilted, base alone": KernelExponentialFamily(**{**GIVEN, **FAMILIES["base alone"]}),
+    "flow": KernelDiffusion(**DIFFUSION, marginals=None),
+    "flow, base alone": KernelDiffusion(random_state=0),
+    "chain": KernelChain(gate=False, random_state=0),
+    "chain, base alone": KernelChain(random_state=0),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, rows):
+    alone = request.param.endswith("base alone")
+    fitted = clone(MODELS[request.param]).fit(GAUSSIAN if alone else rows)
+    assert fitted.has_tilt_ == (not alone)
+    return fitted
+
+
+# A bad normalizer shifts all log densities alike, and few draws may say that chains differ.
+@pytest.mark.filterwarnings("ignore::kexpfam.NormalizerWarning")
+@pytest.mark.filterwarnings("ignore::kexpfam.SamplingWarning")
+@pytest.mark.filterwarnings("ignore::kexpfam.TuningWarning")
+def test_every_density_keeps_the_contract(model, rows):
+    density, some = model.density_, rows[:16]
+    assert isinstance(density, Density)
+    logs, errors = density.log_density_and_error(some)
+    np.testing.assert_array_equal(logs, density.log_density(some))
+    np.testing.assert_allclose(logs, model.score_samples(some), rtol=1e-12)
+    assert (errors >= 0).all()
+    assert (errors < 1e-2).all()
+    np.testing.assert_array_equal(model.gradient(some), density.gradient(some))
+    np.testing.assert_array_equal(model.laplacian(some), density.laplacian(some))
+    base = density.untilted()
+    assert not base.has_tilt
+    assert type(base) is type(density)
+    assert (base.log_density(some) != logs).any() == density.has_tilt
+    # The same seed gives the same draws; they look like what weighs draws for comparisons.
+    one, again = (density.sample(512, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(one, again)
+    assert one.shape == (512, 2)
+    drawn = density.log_density(one)
+    weighed, shares = density.draws_log_density(4096, np.random.default_rng(4))
+    assert shares.sum() == pytest.approx(1)
+    # Four standard errors of both means.
+    error = drawn.std() * np.sqrt(1 / 512 + (shares**2).sum())
+    assert drawn.mean() == pytest.approx(shares @ weighed, abs=4 * error)
+    assert model.health_.has_tilt == density.has_tilt
+    assert model.health_.in_words
+
+
+def test_densities_of_real_columns_have_a_jax_form(model, rows):
+    if not isinstance(model.density_, RealDensity):
+        with pytest.raises(TypeError, match="KernelExponentialFamily"):
+            jax_log_density(model)
+        return
+    with jax.enable_x64(True):
+        logs = jax.vmap(model.density_.jax_function())(rows[:8])
+    # The flow is followed with steps of its own.
+    np.testing.assert_allclose(logs, model.score_samples(rows[:8]), atol=1e-3)
