@@ -18,10 +18,12 @@ from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.line import OnLine
+from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.degenerate import warn_of_degeneracies
 from kexpfam.data.layout import Layout, layout_of
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.mixed import MixedTable
+from kexpfam.data.rows import RowSource
 from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm
@@ -90,16 +92,17 @@ class ChainFit(NamedTuple):
 @in_turn
 def fit_chain(
     table: MixedTable,
-    codes: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
+    source: RowSource,
     settings: ChainSettings,
     seed: int,
     progress: Progress,
 ) -> ChainFit:
-    """Fit the density of a table to its rows."""
+    """Fit the density of a table to its rows, as numbers."""
     layout = layout_of(table.kinds)
-    rows, _ = distinct_rows(layout, codes, weights, seed)
-    _warn_of_planes(table, rows, int((weights > 0).sum()))
+    sketching = ContentSketching(MOST_ROWS)
+    sketch = source.total(sketching, sketching.combine, "sketch")
+    rows, _ = distinct_rows(layout, sketch.rows, sketch.weights, seed)
+    _warn_of_planes(table, rows, sketch.n_rows)
     require_distinct_rows(rows, "KernelChain")
     judged = len(rows.weights) >= _FEWEST_TO_JUDGE
     everything = np.ones(len(rows.weights), bool)
