@@ -23,7 +23,7 @@ from kexpfam.tuning.chain import (
     best_tilt,
     functions_for,
 )
-from kexpfam.tuning.table_base import TableRows
+from kexpfam.tuning.table_rows import TableRows
 
 __all__ = ["CategoryChoice", "choose_category", "fit_category"]
 

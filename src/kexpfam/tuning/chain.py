@@ -34,7 +34,7 @@ from kexpfam.solve.conditional import TiltProblem, likeliest_path
 from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES, likeliest_factor
-from kexpfam.tuning.table_base import TableRows
+from kexpfam.tuning.table_rows import TableRows
 
 __all__ = [
     "FEWEST_ROWS",
