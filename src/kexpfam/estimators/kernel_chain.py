@@ -95,8 +95,9 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     given what is missing. Values outside of the bounds and categories that were never seen have
     none (minus infinity); rare categories are pooled, and a pool has one probability.
 
-    At most 50 000 distinct rows are fitted to. A file written by `save` holds points of kernels,
-    which are training rows after their monotone maps.
+    Of more than 50 000 distinct rows the mixture is fitted to all, and everything beside it to a
+    quarter of them, 50 000 at most. A file written by `save` holds points of kernels, which are
+    training rows after their monotone maps.
 
     Examples
     --------

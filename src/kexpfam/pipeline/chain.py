@@ -1,8 +1,8 @@
 """From a table of mixed columns to its density, one column after the other.
 
-rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, in the order of their keys
-     → one fold to judge by; of the others: coordinates, size and shrinkage of a mixture
-     → out-of-sample places of every number in its conditional
+rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, or a sample of them by keys
+     → rows to judge by; of the others: coordinates, size and shrinkage of a mixture
+     → out-of-sample places of every number in its conditional (`kexpfam.pipeline.chain_ground`)
      → category by category, number by number: what pays beside the mixture
      → the gate: held-out rows under the chain and under its base density
      → mixture and terms of all rows
@@ -39,8 +39,10 @@ from kexpfam.pipeline.chain_ground import (
 from kexpfam.progress import Progress
 from kexpfam.threads import in_turn
 from kexpfam.tuning.categories import CategoryChoice, choose_category, fit_category
-from kexpfam.tuning.chain import NumberChoice, choose_number, fit_number, number_problem
+from kexpfam.tuning.chain import choose_number, fit_number
 from kexpfam.tuning.gate import Weighted, compare
+from kexpfam.tuning.number_choices import NumberChoice
+from kexpfam.tuning.number_problem import number_problem
 from kexpfam.tuning.table_base import BaseChoice
 from kexpfam.tuning.table_rows import TableRows
 
