@@ -1,8 +1,9 @@
-"""Moments on a Dask cluster of one and of two workers with one thread each.
+"""Moments on a Dask cluster of one and of two workers with one thread each, and a table's density.
 
-    python benchmarks/cluster.py
+    python benchmarks/cluster.py [moments | chain]
 
-The figures for 10⁹ rows and more follow from the cost model in docs/large_data.md.
+The figures for 10⁹ rows and more follow from the cost model in docs/large_data.md. `KernelChain` is
+fitted on two workers twice, and the second time one of them is killed in the middle.
 """
 
 from __future__ import annotations
@@ -18,28 +19,97 @@ os.environ["XLA_FLAGS"] = (
 )
 os.environ["NPROC"] = "1"
 
+import json  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
 import time  # noqa: E402
+from typing import Any  # noqa: E402
 
 import dask.array as da  # noqa: E402
+import dask.dataframe as dd  # noqa: E402
 import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
+from chain_scaling import block  # noqa: E402
+from kexpfam import KernelChain  # noqa: E402
 from kexpfam.base import GaussianMixtureDensity  # noqa: E402
 from kexpfam.data.cluster import dask_rows  # noqa: E402
 from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.features import FourierBasis  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
 from kexpfam.noise import GaussianNoise  # noqa: E402
-from measure import save  # noqa: E402
+from measure import RESULTS, save  # noqa: E402
 
 PARTITION, COLUMNS, FUNCTIONS = 50_000, 11, 1024
+# Rows in a partition of a table, partitions, and seconds after which a worker is killed.
+TABLE_ROWS, TABLE_PARTS, KILLED_AFTER = 6000, 10, 20.0
 
 
 def rows_of(block_id) -> np.ndarray:
     return np.random.default_rng(block_id[0]).standard_normal((PARTITION, COLUMNS))
 
 
+def table_part(number: int) -> pd.DataFrame:
+    return block(TABLE_ROWS, 100 + number)
+
+
+def fitted_chain(*, killed: bool) -> tuple[KernelChain, float]:
+    """A model of a table on two workers, one of which may not live to see it."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        parts = dd.from_map(table_part, range(TABLE_PARTS), meta=table_part(0)[:0])
+        victim = next(iter(client.run(os.getpid).values()))
+        timer = threading.Timer(KILLED_AFTER, os.kill, (victim, signal.SIGKILL))
+        start = time.perf_counter()
+        if killed:
+            timer.start()
+        model = KernelChain(random_state=0).fit(parts)
+        taken = time.perf_counter() - start
+        if killed:
+            timer.join()
+            assert taken > KILLED_AFTER
+            assert victim not in client.run(os.getpid).values()
+    return model, taken
+
+
+def chain() -> dict[str, Any]:
+    """Two fits on a cluster, one in memory, and what fresh rows make of them."""
+    fresh = block(2000, 2)
+    whole, seconds = fitted_chain(killed=False)
+    wounded, longer = fitted_chain(killed=True)
+    frame = pd.concat([table_part(number) for number in range(TABLE_PARTS)], ignore_index=True)
+    local = KernelChain(random_state=0).fit(frame)
+    logs = [model.score_samples(fresh) for model in (whole, wounded, local)]
+    there = np.isfinite(logs[0])
+    return {
+        "rows": TABLE_ROWS * TABLE_PARTS,
+        "seconds": seconds,
+        "seconds_with_a_worker_killed": longer,
+        "largest_difference_with_a_worker_killed": float(np.abs(logs[1] - logs[0])[there].max()),
+        "mean_difference_from_memory": float(np.abs(logs[2] - logs[0])[there].mean()),
+        "log_density": [float(one[there].mean()) for one in logs],
+    }
+
+
 def main() -> None:
+    wanted = sys.argv[1:] or ["moments", "chain"]
+    path = RESULTS / "cluster.json"
+    record = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    record.pop("machine", None)
+    if "moments" in wanted:
+        record |= moments()
+    if "chain" in wanted:
+        record["chain"] = chain()
+    save("cluster", record)
+
+
+def moments() -> dict[str, Any]:
     generator = np.random.default_rng(0)
     pairs = FUNCTIONS // 2
     frequencies = 0.5 * generator.standard_normal((pairs, COLUMNS))
@@ -82,16 +152,13 @@ def main() -> None:
     difference = max(
         float(np.abs(np.triu(sums[workers, 16].gram - whole.gram)).max()) for workers in (1, 2)
     )
-    save(
-        "cluster",
-        {
-            "command": "python benchmarks/cluster.py",
-            "functions": FUNCTIONS,
-            "runs": records,
-            "speed_up_from_one_to_two": records[0]["seconds"] / records[1]["seconds"],
-            "largest_difference_of_a_mean": difference / (16 * PARTITION),
-        },
-    )
+    return {
+        "command": "python benchmarks/cluster.py",
+        "functions": FUNCTIONS,
+        "runs": records,
+        "speed_up_from_one_to_two": records[0]["seconds"] / records[1]["seconds"],
+        "largest_difference_of_a_mean": difference / (16 * PARTITION),
+    }
 
 
 if __name__ == "__main__":

@@ -81,6 +81,29 @@ def scaling() -> str:
     )
 
 
+def chain_scaling() -> str:
+    rows = [
+        [
+            f"{one['rows']:,}",
+            f"{one['fit_seconds']:.0f}",
+            f"{one['megabytes']:.0f}",
+            f"{one['components']:,}",
+            f"{one['mixture_log_density']:.3f}",
+            f"{one['log_density']:.3f} ± {one['log_density_error']:.3f}",
+            f"{one['milliseconds_a_row']:.2f}",
+        ]
+        for one in read("chain_scaling")["runs"]
+    ]
+    head = ["rows", "seconds", "memory, MB", "components", "mixture", "chain", "ms a row"]
+    return (
+        "`KernelChain` from Parquet files with ten columns: numbers with fine structure, "
+        "categories, a count, missing values. Seconds of one core; memory is what the fit adds to "
+        "the largest that its process had before; mean log densities are those of 5000 fresh rows, "
+        "under the mixture alone and under the chain; the last column is the time to score.\n\n"
+        + table(head, rows)
+    )
+
+
 def prediction() -> str:
     found = read("prediction")
     rows = [
@@ -197,12 +220,26 @@ def cluster() -> str:
         "(see [large_data.md](large_data.md)), not measured, with partitions of a million rows and "
         "workers of one thread like these:\n\n"
         + table(["rows", "workers", "minutes", "GiB moved", "levels of the tree"], rows)
+        + _chain_on_cluster(found["chain"])
+    )
+
+
+def _chain_on_cluster(found: dict[str, Any]) -> str:
+    same = found["largest_difference_with_a_worker_killed"]
+    return (
+        f"\n\n`KernelChain` of {found['rows']:,} rows of a mixed table on two workers took "
+        f"{found['seconds']:.0f} s, and {found['seconds_with_a_worker_killed']:.0f} s with one of "
+        f"them killed in the middle; log densities of fresh rows differ by {same:.0e} at most. "
+        "From those of a fit in memory they differ by "
+        f"{found['mean_difference_from_memory']:.0e} on average, with means of "
+        f"{found['log_density'][0]:.3f} and {found['log_density'][2]:.3f}."
     )
 
 
 SECTIONS = {
     "The pass over the rows (`moments.py`)": moments,
     "Growth (`scaling.py`)": scaling,
+    "Growth of tables (`chain_scaling.py`)": chain_scaling,
     "Beside other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
     "Low dimensions (`grid.py`)": grid,

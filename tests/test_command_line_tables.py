@@ -13,6 +13,7 @@ import signal
 import sys
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,8 +26,8 @@ import pytest
 import kexpfam
 from kexpfam import KernelChain
 from kexpfam.cli import main
-from kexpfam.cli.tables import _rows_used
-from kexpfam.pipeline.chain import MOST_ROWS
+from kexpfam.cli.tables import _rows_read
+from kexpfam.data.frames import read_table
 
 NAMES = ["kind", "length", "eggs", "tagged"]
 
@@ -157,13 +158,22 @@ def test_dates_and_free_text_are_refused_by_name(run, file, options, complaint):
     assert done.err.count("\n") == 1
 
 
-def test_it_is_said_how_many_rows_were_used():
-    rows = np.arange(2.0 * MOST_ROWS)[:, None]
-    assert _rows_used(rows[:9], 9) == []
-    assert _rows_used(np.repeat(rows[:9], MOST_ROWS, axis=0), 9 * MOST_ROWS) == []
-    sampled, used = _rows_used(rows, 10**6)
-    assert sampled == f"A random sample of {len(rows)} of 1000000 rows was read."
-    assert f"used {MOST_ROWS} of {len(rows)} distinct rows" in used
+def test_it_is_said_how_many_rows_were_described():
+    assert _rows_read(9, 9) == []
+    (sampled,) = _rows_read(200_000, 10**6)
+    assert "fitted to 1000000 rows" in sampled
+    assert "200000 of them" in sampled
+
+
+def test_files_of_very_many_rows_are_fitted_as_a_whole(run, model, table, folder, monkeypatch):
+    monkeypatch.setattr("kexpfam.cli.inputs.read_table", partial(read_table, most_rows=50))
+    done = run("fit", "fish.csv", "--exclude", "name", "--kind", "eggs=count", "-o", "all.kexpfam")
+    assert done.code == 0, done.err
+    assert "50 of them, chosen at random" in " ".join((done.out + done.err).split())
+    found = kexpfam.load(folder / "all.kexpfam")
+    np.testing.assert_array_equal(
+        found.score_samples(table[NAMES]), model.score_samples(table[NAMES])
+    )
 
 
 # -- score --------------------------------------------------------------------------------------

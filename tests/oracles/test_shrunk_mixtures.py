@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import MonomialTable, Start, _expected, _maximized, mixture_path
+from kexpfam.base.shrunk import MonomialTable, Start, _maximized, mixture_path
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_one_step_is_that_of_the_formula(table, mixture):
             )
         ]
     )
-    (likelihood,), (sums,) = _expected([mixture], table)
+    (likelihood,), sums, *_ = table.expected([mixture])
     # A log density of size ten in single precision.
     assert likelihood == pytest.approx(
         np.average(np.log(densities.sum(axis=0)), weights=weights), abs=1e-5

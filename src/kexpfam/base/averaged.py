@@ -29,6 +29,7 @@ from kexpfam.logarithms import log_sum_exp
 from kexpfam.progress import Progress
 
 __all__ = [
+    "LARGEST",
     "Average",
     "AverageSearch",
     "AveragedMixtureBase",
@@ -38,10 +39,14 @@ __all__ = [
     "refit_average",
 ]
 
-_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+# The largest size, unless more are asked for; beyond it every size must be better than the last.
+LARGEST = 256
 _SHRINKAGES = (60.0, 20.0, 6.0, 2.0)
 # Rows a component needs at least, and rows for which one more component is sure to pay.
 _ROWS_PER_COMPONENT, _TOO_MANY_ROWS = 8, 500
+# The same for components beyond the largest size.
+_ROWS_PER_FURTHER = 16
 _N_AVERAGED = 16
 # Rows of a standard normal that are tried where rows are few, as multiples of the columns.
 _PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
@@ -103,6 +108,7 @@ def choose_average(
     seed: int,
     progress: Progress,
     n_averaged: int = _N_AVERAGED,
+    largest: int = LARGEST,
 ) -> AverageSearch:
     """Size and shrinkage with the best held-out likelihood, foreseen from averages of two."""
     best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0)
@@ -114,9 +120,11 @@ def choose_average(
     sizes = [
         size
         for size in _SIZES
-        if size == 1 or max(2, fewest) <= size <= n_train / _ROWS_PER_COMPONENT
+        if size == 1 or max(2, fewest) <= size <= min(_room(n_train, size), largest)
     ]
     for size in progress.track(sizes, "base density"):
+        if size > LARGEST and 2 * best.n_components < size:
+            break
         starts = [Start(size, seed), Start(size, seed + 1)] if size > 1 else [Start(size, seed)]
         # The gain by averaging k is to first order proportional to 1 − 1/k.
         still_to_gain = 1 - 2 / max(2, _n_starts(size, rows.shape[1], n_averaged))
@@ -147,6 +155,11 @@ def choose_average(
     if best.n_components > 1:
         best = best._replace(n_components=round(best.n_components * len(rows) / n_train))
     return best._replace(pseudo_rows=table.pseudo_rows)
+
+
+def _room(n_rows: int, size: int) -> float:
+    """Components for which there are rows."""
+    return n_rows / (_ROWS_PER_COMPONENT if size <= LARGEST else _ROWS_PER_FURTHER)
 
 
 def _pseudo_rows_chosen(

@@ -26,17 +26,35 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
-__all__ = ["BLOCK_NUMBERS", "Factors", "OrderedMixture", "Walked", "patterns_of"]
+from kexpfam.base.mixture import Polynomials
+from kexpfam.symmetric import form_coefficients
+
+__all__ = [
+    "BLOCK_NUMBERS",
+    "LIVE_FROM",
+    "Column",
+    "Factors",
+    "OrderedMixture",
+    "Walked",
+    "patterns_of",
+    "walk",
+]
 
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 # Numbers in the residuals of a block of rows: few enough to stay near the processor.
 BLOCK_NUMBERS = 200_000
+# The same where what is missing is drawn.
+_FILLED_NUMBERS = 8_000_000
+# Mixtures of so many components are walked with those that matter in a row (`kexpfam.base.live`).
+LIVE_FROM = 1000
 
 
 class Factors(NamedTuple):
     """What the conditionals are computed from: inverse Cholesky factors, column by column.
 
-    `turns` holds L_k⁻¹ as (w, w, k): input, output, component.
+    `turns` holds L_k⁻¹ as (w, w, k): input, output, component. `polynomials` are log densities of
+    components as sums of 1, x_i and x_i x_j (i ≤ j) in single precision, enough to compare them;
+    None where components are few.
     """
 
     log_weights: Float[np.ndarray, " k"]
@@ -44,14 +62,24 @@ class Factors(NamedTuple):
     turns: Float[np.ndarray, "w w k"]
     shifts: Float[np.ndarray, "w k"]
     deviations: Float[np.ndarray, "w k"]
+    polynomials: Float[np.ndarray, "p k"] | None
+
+
+class Column(NamedTuple):
+    """A column in rows: log weights of components before it, residuals and deviations.
+
+    Components may be others in every row.
+    """
+
+    log_weights: Float[np.ndarray, "n k"]
+    residuals: Float[np.ndarray, "n k"]
+    deviations: Float[np.ndarray, "*n k"]
 
 
 class Walked(NamedTuple):
-    """Rows along the columns: residuals, and log weights of components before each column."""
+    """Rows along the columns, and the log density of each given the ones before."""
 
-    residuals: Float[np.ndarray, "n w k"]
-    log_weights: Float[np.ndarray, "n w k"]
-    deviations: Float[np.ndarray, "w k"]
+    columns: tuple[Column, ...]
     log_density: Float[np.ndarray, "n w"]
 
 
@@ -70,12 +98,17 @@ class OrderedMixture(NamedTuple):
         roots = np.linalg.cholesky(covariances)
         inverses = np.linalg.inv(roots)
         means = np.where(there, self.means, 0.0)
+        deviations = np.diagonal(roots, axis1=1, axis2=2).T.copy()
+        polynomials = None
+        if len(self.weights) >= LIVE_FROM:
+            polynomials = _polynomials(np.log(self.weights), means, inverses, deviations)
         return Factors(
             np.log(self.weights),
             means,
             np.ascontiguousarray(inverses.transpose(2, 1, 0)),
             np.einsum("kji,ki->jk", inverses, means),
-            np.diagonal(roots, axis1=1, axis2=2).T.copy(),
+            deviations,
+            polynomials,
         )
 
     def conditional_fill(
@@ -86,10 +119,14 @@ class OrderedMixture(NamedTuple):
     ) -> Float[np.ndarray, "n w"]:
         """Rows with each NaN drawn given what is there, from the uniform and normal numbers."""
         filled = rows.copy()
+        # (rows, components, columns) numbers at a time.
+        size = max(16, _FILLED_NUMBERS // self.means.size)
         for there, members in patterns_of(~np.isnan(rows)):
             if there.all():
                 continue
-            filled[members] = self._filled(rows[members], there, uniform[members], normal[members])
+            for start in range(0, len(members), size):
+                some = members[start : start + size]
+                filled[some] = self._filled(rows[some], there, uniform[some], normal[some])
         return filled
 
     def _filled(
@@ -135,6 +172,19 @@ class OrderedMixture(NamedTuple):
         return logs
 
 
+def _polynomials(
+    log_weights: Float[np.ndarray, " k"],
+    means: Float[np.ndarray, "k w"],
+    inverses: Float[np.ndarray, "k w w"],
+    deviations: Float[np.ndarray, "w k"],
+) -> Float[np.ndarray, "p k"]:
+    precisions = inverses.transpose(0, 2, 1) @ inverses
+    parts = Polynomials.of(log_weights, means, precisions, -2 * np.log(deviations).sum(axis=0))
+    forms = -form_coefficients(parts.halves, len(deviations)) / 2
+    both = np.concatenate([parts.constants[:, None], parts.pulls, forms], axis=1)
+    return np.ascontiguousarray(both.T, np.float32)
+
+
 def _chosen(logs: Float[np.ndarray, "n k"], uniform: Float[np.ndarray, " n"]) -> np.ndarray:
     """Components drawn by their log weights."""
     shares = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
@@ -172,9 +222,11 @@ def walk(factors: Factors, rows: Float[np.ndarray, "n w"]) -> Walked:
     logs -= top[:, :, None]
     log_sums = np.log(np.exp(logs).sum(axis=2))
     logs -= log_sums[:, :, None]
-    return Walked(
-        residuals, logs[:, :-1], factors.deviations, np.diff(top + log_sums, axis=1)
-    )  # fmt: skip
+    columns = (
+        Column(logs[:, column], residuals[:, column], factors.deviations[column])
+        for column in range(n_columns)
+    )
+    return Walked(tuple(columns), np.diff(top + log_sums, axis=1))
 
 
 def normal_numbers(uniform: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

@@ -6,7 +6,8 @@ as if ν more rows of the average kind had been seen in every component (Friedma
 standard normal, where rows are few for their columns. Rows have weights. The log densities of all
 components are one matrix product with the monomials 1, x_i and x_i x_j (i ≤ j) of a row, and their
 sums, means and second moments are another; both in single precision, which takes half the time, and
-what it rounds off is below the floor.
+what it rounds off is below the floor. Sums over blocks add up: rows may be in memory, or visited in
+each iteration wherever they are.
 
 | symbol | name        | shape     |
 |--------|-------------|-----------|
@@ -20,8 +21,11 @@ what it rounds off is below the floor.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from itertools import compress, pairwise
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +34,10 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
+from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.symmetric import form_coefficients
 
-__all__ = ["MonomialTable", "Start", "improved_mixtures", "mixture_path"]
+__all__ = ["MonomialTable", "Start", "StreamedTable", "improved_mixtures", "mixture_path"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
@@ -42,6 +47,8 @@ _CONVERGED = 3e-3
 _BLOCK_NUMBERS, _FEWEST_NUMBERS = 2_000_000, 256
 # Of such numbers, as many are kept between iterations (a quarter of a gigabyte).
 _MOST_KEPT = 64_000_000
+# Numbers of members in a block: rows times components of all mixtures.
+_MOST_MEMBERS = 4_000_000
 _MOST_ITERATIONS, _CLUSTER_ITERATIONS = 30, 8
 
 
@@ -62,18 +69,127 @@ class MonomialTable:
         # How many rows of equal weight would be as certain (Kish).
         self.count = float(1 / (self.shares**2).sum())
         n_monomials = (rows.shape[1] + 1) * (rows.shape[1] + 2) // 2
-        self._size = max(16, _BLOCK_NUMBERS // max(n_monomials, _FEWEST_NUMBERS))
+        self._size = _block_rows(n_monomials)
         self._kept: list[np.ndarray] = []
         if len(rows) * n_monomials <= _MOST_KEPT:
-            self._kept = [_monomials(rows[part]) for part in self._parts()]
-
-    def _parts(self) -> Iterator[slice]:
-        return (slice(at, at + self._size) for at in range(0, len(self.rows), self._size))
+            self._kept = [_monomials(rows[part]) for part in _parts(len(rows), self._size)]
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for number, part in enumerate(self._parts()):
+        for number, part in enumerate(_parts(len(self.rows), self._size)):
             kept = self._kept[number] if self._kept else _monomials(self.rows[part])
             yield self.shares[part], kept
+
+    def expected(self, mixtures: Sequence[GaussianMixtureDensity]) -> ExpectedSums:
+        """The likelihood of each mixture, and sums of monomials over rows, by component."""
+        return Expectation.under(mixtures).total(self.blocks())
+
+
+class StreamedTable:
+    """Rows of sources, which are visited in every iteration and never held.
+
+    `count` is known after the first visit.
+    """
+
+    def __init__(self, sources: Sequence[RowSource], pseudo_rows: float = 0.0) -> None:
+        self._sources, self.pseudo_rows = sources, pseudo_rows
+        self.count = np.nan
+
+    def expected(self, mixtures: Sequence[GaussianMixtureDensity]) -> ExpectedSums:
+        """The same over all sources."""
+        step = Expectation.under(mixtures)
+        parts = (source.total(step, ExpectedSums.joined, "mixture") for source in self._sources)
+        total = reduce(ExpectedSums.joined, parts)
+        self.count = total.weight**2 / total.squares
+        return ExpectedSums(
+            total.likelihoods / total.weight, total.sums / total.weight, total.weight, total.squares
+        )
+
+
+class ExpectedSums(NamedTuple):
+    """Weighted sums over rows: log densities of each mixture, and monomials of each component."""
+
+    likelihoods: Float[np.ndarray, " s"]
+    sums: Float[np.ndarray, "k p"]
+    weight: float
+    squares: float
+
+    def joined(self, other: ExpectedSums) -> ExpectedSums:
+        """Over the rows of both."""
+        return ExpectedSums(
+            self.likelihoods + other.likelihoods,
+            self.sums + other.sums,
+            self.weight + other.weight,
+            self.squares + other.squares,
+        )
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """The expectation step of several mixtures, as a summary of chunks.
+
+    All mixtures in one go: the monomials are many, and reading them takes longer than multiplying
+    them with the few components of one mixture.
+    """
+
+    polynomials: Float[np.ndarray, "k p"]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def under(cls, mixtures: Sequence[GaussianMixtureDensity]) -> Expectation:
+        polynomials = np.concatenate([_log_polynomials(mixture) for mixture in mixtures])
+        sizes = tuple(len(mixture.weights) for mixture in mixtures)
+        return cls(polynomials.astype(np.float32), sizes)
+
+    @property
+    def parts(self) -> list[slice]:
+        """Where the components of each mixture are."""
+        ends = np.cumsum(self.sizes).tolist()
+        return [slice(first, last) for first, last in pairwise([0, *ends])]
+
+    def __call__(self, chunks: Iterable[Chunk]) -> ExpectedSums:
+        size = _block_rows(self.polynomials.shape[1])
+        return self.total(
+            (chunk.weights[part], _monomials(chunk.rows[part]))
+            for chunk in chunks
+            for part in _parts(len(chunk.weights), size)
+        )
+
+    def total(self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> ExpectedSums:
+        """Over blocks of weights and monomials."""
+        likelihoods, sums = np.zeros(len(self.sizes)), np.zeros(self.polynomials.shape)
+        weight = squares = 0.0
+        for shares, monomials in self._smaller(blocks):
+            weight, squares = weight + float(shares.sum()), squares + float(shares @ shares)
+            members = self.polynomials @ monomials.T
+            for number, part in enumerate(self.parts):
+                own = members[part]
+                highest = own.max(axis=0)
+                np.exp(np.subtract(own, highest, out=own), out=own)
+                totals = own.sum(axis=0)
+                likelihoods[number] += shares @ (np.log(totals) + highest)
+                own *= (shares / totals).astype(np.float32)
+            sums += members @ monomials
+        return ExpectedSums(likelihoods, sums, weight, squares)
+
+    def _smaller(
+        self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Blocks of fewer rows, where components are many."""
+        most = _MOST_MEMBERS // len(self.polynomials)
+        for shares, monomials in blocks:
+            if len(shares) <= most:
+                yield shares, monomials
+                continue
+            for part in _parts(len(shares), max(16, most)):
+                yield shares[part], monomials[part]
+
+
+def _block_rows(n_monomials: int) -> int:
+    return max(16, _BLOCK_NUMBERS // max(n_monomials, _FEWEST_NUMBERS))
+
+
+def _parts(n_rows: int, size: int) -> Iterator[slice]:
+    return (slice(at, at + size) for at in range(0, n_rows, size))
 
 
 def _monomials(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
@@ -117,7 +233,7 @@ def _clustered(table: MonomialTable, start: Start) -> GaussianMixtureDensity:
 
 def improved_mixtures(
     mixtures: Sequence[GaussianMixtureDensity],
-    table: MonomialTable,
+    table: MonomialTable | StreamedTable,
     shrinkage: float,
     most_iterations: int = _MOST_ITERATIONS,
 ) -> list[GaussianMixtureDensity]:
@@ -125,41 +241,17 @@ def improved_mixtures(
     found, going_on = list(mixtures), list(range(len(mixtures)))
     reached = np.full(len(mixtures), -np.inf)
     for _ in range(most_iterations):
-        likelihoods, sums = _expected([found[number] for number in going_on], table)
+        some = [found[number] for number in going_on]
+        likelihoods, sums, *_ = table.expected(some)
         gaining = likelihoods - reached[going_on] >= _CONVERGED
         reached[going_on] = likelihoods
         going_on = [number for number, gains in zip(going_on, gaining, strict=True) if gains]
-        for number, own in zip(going_on, compress(sums, gaining), strict=True):
+        ends = np.cumsum([len(mixture.weights) for mixture in some])[:-1]
+        for number, own in zip(going_on, compress(np.split(sums, ends), gaining), strict=True):
             found[number] = _maximized(own, table, shrinkage)
         if not going_on:
             break
     return found
-
-
-def _expected(
-    mixtures: Sequence[GaussianMixtureDensity], table: MonomialTable
-) -> tuple[Float[np.ndarray, " s"], list[Float[np.ndarray, "k p"]]]:
-    """The likelihood of each mixture, and sums of monomials over the rows of each component.
-
-    All mixtures in one go: the monomials are many, and reading them takes longer than multiplying
-    them with the few components of one mixture.
-    """
-    polynomials = np.concatenate([_log_polynomials(mixture) for mixture in mixtures])
-    single = polynomials.astype(np.float32)
-    ends = np.cumsum([len(mixture.weights) for mixture in mixtures])
-    parts = [slice(first, last) for first, last in pairwise([0, *ends.tolist()])]
-    likelihoods, sums = np.zeros(len(mixtures)), np.zeros(polynomials.shape)
-    for shares, monomials in table.blocks():
-        members = single @ monomials.T
-        for number, part in enumerate(parts):
-            own = members[part]
-            highest = own.max(axis=0)
-            np.exp(np.subtract(own, highest, out=own), out=own)
-            totals = own.sum(axis=0)
-            likelihoods[number] += shares @ (np.log(totals) + highest)
-            own *= (shares / totals).astype(np.float32)
-        sums += members @ monomials
-    return likelihoods, [sums[part] for part in parts]
 
 
 def _log_polynomials(mixture: GaussianMixtureDensity) -> Float[np.ndarray, "k p"]:
@@ -173,9 +265,10 @@ def _log_polynomials(mixture: GaussianMixtureDensity) -> Float[np.ndarray, "k p"
 
 
 def _maximized(
-    sums: Float[np.ndarray, "k p"], table: MonomialTable, shrinkage: float
+    sums: Float[np.ndarray, "k p"], table: MonomialTable | StreamedTable, shrinkage: float
 ) -> GaussianMixtureDensity:
-    n_columns = table.rows.shape[1]
+    # Of d columns there are (d + 1)(d + 2)/2 monomials.
+    n_columns = (isqrt(8 * sums.shape[1] + 1) - 3) // 2
     one, other = np.triu_indices(n_columns)
     shares = np.maximum(sums[:, 0], 1e-300)
     averages = sums / shares[:, None]

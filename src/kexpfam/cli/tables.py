@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import typer
-from jaxtyping import Float
 
 from kexpfam.cli.inputs import Data
 from kexpfam.cli.models import column_names
@@ -17,37 +16,33 @@ from kexpfam.cli.terminal import Terminal
 from kexpfam.data.frames import read_blocks
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import ColumnSummary, summarized
-from kexpfam.pipeline.chain import MOST_ROWS
 
 __all__ = ["columns_of", "fit_table", "in_options", "kinds_by_name", "kinds_from", "table_blocks"]
 
 
 def fit_table(model: Any, data: Data, terminal: Terminal) -> tuple[list[ColumnSummary], list[str]]:
-    """Fit to a table as it is: what its columns are, and which rows were used if not all."""
+    """Fit to a table as it is: what its columns are, and from which rows that is if not all."""
     read = data.table(model.random_state)
     for doubt in read.doubts:
         terminal.warn(doubt)
     with in_options():
-        model.fit(read.frame, sample_weight=read.weights)
+        if len(read.frame) < read.n_rows:
+            model.fit(data.for_fit(), sample_weight=data.weights)
+        else:
+            model.fit(read.frame, sample_weight=read.weights)
     names, kinds = column_names(model), list(model.column_kinds_.values())
     numbers = model.as_numbers(read.frame)
-    return summarized(names, kinds, numbers), _rows_used(numbers, read.n_rows)
+    return summarized(names, kinds, numbers), _rows_read(len(numbers), read.n_rows)
 
 
-def _rows_used(numbers: Float[np.ndarray, "n d"], n_rows: int) -> list[str]:
-    """A note where a model was fitted to a part of the rows."""
-    remarks = []
-    if len(numbers) < n_rows:
-        remarks.append(f"A random sample of {len(numbers)} of {n_rows} rows was read.")
-    if len(numbers) > MOST_ROWS:
-        n_distinct = len(np.unique(numbers, axis=0))
-        if n_distinct > MOST_ROWS:
-            remarks.append(
-                f"The fit used {MOST_ROWS} of {n_distinct} distinct rows, chosen at random, which "
-                "is as many as KernelChain takes. (--estimator diffusion and family use all rows "
-                "of a table of numbers.)"
-            )
-    return remarks
+def _rows_read(n_read: int, n_rows: int) -> list[str]:
+    """A note where columns are described by a part of the rows."""
+    if n_read == n_rows:
+        return []
+    return [
+        f"The model was fitted to {n_rows} rows. Ranges and shares of missing values are those of "
+        f"{n_read} of them, chosen at random."
+    ]
 
 
 @contextlib.contextmanager

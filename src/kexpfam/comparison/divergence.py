@@ -34,6 +34,7 @@ from kexpfam.comparison.joined import JoinedTables
 from kexpfam.comparison.result import Divergence
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable
+from kexpfam.data.rows import ArrayRows
 from kexpfam.model.chain import ChainDensity
 from kexpfam.pipeline.chain import ChainSettings, fit_chain
 from kexpfam.progress import Progress
@@ -126,7 +127,6 @@ def _fitted(
     with warnings.catch_warnings():
         # Of columns that follow from others the notes of a comparison need not speak.
         warnings.simplefilter("ignore")
-        fit = fit_chain(
-            table, rows, np.ones(len(rows)), ChainSettings("auto", True), seed, Progress()
-        )
+        source = ArrayRows(rows, np.ones(len(rows)))
+        fit = fit_chain(table, source, ChainSettings("auto", True), seed, Progress())
     return fit.density

@@ -15,7 +15,9 @@ from jaxtyping import Bool, Float
 from kexpfam.choices import nearest, shown
 from kexpfam.data.cells import Cells, cell_reader, library_of
 from kexpfam.data.columns import called, of_every_column, several, shared_columns
-from kexpfam.data.kinds import ColumnKind, kind_from, read_kind
+from kexpfam.data.found_kinds import kind_from, kind_of
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.tallies import tallied
 
 __all__ = ["JoinedTables", "join_tables"]
 
@@ -65,11 +67,11 @@ def join_tables(
         name = called(number, chosen)
         parts = [read(where[number]) for read, where in zip(readers, places, strict=True)]
         cells = _joined(parts, name, labels, as_words=_is_category(given.get(chosen[number])))
-        counts = np.ones(sum(sizes))
+        tally = tallied(cells, np.ones(sum(sizes)))
         if chosen[number] in given:
-            kind = kind_from(given[chosen[number]], cells, counts, name)
+            kind = kind_from(given[chosen[number]], tally, name)
         else:
-            kind = read_kind(cells, counts, name)
+            kind = kind_of(tally, name)
         return kind.codes(cells), kind
 
     codes, found = zip(*of_every_column(read_column, len(chosen), chosen), strict=True)

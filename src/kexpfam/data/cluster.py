@@ -8,15 +8,17 @@ again elsewhere, and since a summary depends on its rows alone the total is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from kexpfam.data.files import refuse_unusable
 from kexpfam.data.rows import CHUNK_ROWS, ArrayRows, Chunk, RowSource
+from kexpfam.data.table_chunks import MemoryTables, TableChunk, block_weights
+from kexpfam.progress import Progress
 
-__all__ = ["DaskRows", "dask_rows", "is_dask"]
+__all__ = ["DaskRows", "dask_rows", "dask_tables", "is_dask"]
 
 T = TypeVar("T")
 _BRANCHES = 4
@@ -34,6 +36,8 @@ class DaskRows(RowSource):
     partitions: tuple[Any, ...]
     n_columns: int
     names: list[str] | None
+    # How a partition becomes chunks, on a worker.
+    chunks_of: Callable[..., Iterable[Any]]
 
     def total(
         self, summary: Callable[[Iterable[Chunk]], T], combine: Callable[[T, T], T], label: str
@@ -44,7 +48,7 @@ class DaskRows(RowSource):
         # One name for all partitions: what is summed travels once, not with every task.
         shared = delayed(summary)
         parts = [
-            summarize(shared, number, *one, self.n_columns, self.names)
+            summarize(shared, self.chunks_of, number, *one, self.n_columns, self.names)
             for number, one in enumerate(self.partitions)
         ]
         while len(parts) > 1:
@@ -70,26 +74,45 @@ class DaskRows(RowSource):
 
 def _summary_of(
     summary: Callable[[Iterable[Chunk]], T],
+    chunks_of: Callable[..., Iterable[Any]],
     number: int,
     rows: Any,
     weights: Any,
     n_columns: int,
     names: list[str] | None,
 ) -> T | None:
-    if np.iscomplexobj(rows):
-        raise ValueError(f"Partition {number} holds complex numbers; expected real ones.")
-    rows = np.asarray(rows, float)
     if not len(rows):
         return None
-    if rows.ndim != 2 or rows.shape[1] != n_columns:
+    if np.ndim(rows) != 2 or rows.shape[1] != n_columns:
         raise ValueError(
             f"Partition {number} has the shape {rows.shape}; expected {n_columns} columns."
         )
+    return summary(chunks_of(rows, weights, number, names))
+
+
+def _number_chunks(
+    rows: Any, weights: Any, number: int, names: list[str] | None
+) -> Iterable[Chunk]:
+    """Chunks of numbers."""
+    if np.iscomplexobj(rows):
+        raise ValueError(f"Partition {number} holds complex numbers; expected real ones.")
+    rows = np.asarray(rows, float)
     weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float).reshape(-1)
     if len(weights) != len(rows):
         raise ValueError(f"Partition {number} has {len(rows)} rows, but {len(weights)} weights.")
     refuse_unusable(rows, weights, f"Partition {number}", 0, names)
-    return summary(ArrayRows(rows, weights, chunk_rows=CHUNK_ROWS).chunks())
+    return ArrayRows(rows, weights, chunk_rows=CHUNK_ROWS).chunks()
+
+
+def _table_chunks(
+    rows: Any, weights: Any, number: int, _names: list[str] | None
+) -> Iterable[TableChunk]:
+    """Chunks of a table of any columns."""
+    label = f"Partition {number}"
+    weights = None if weights is None else np.asarray(weights, float).reshape(-1)
+    weights = block_weights(weights, len(rows), label, 0)
+    for chunk in MemoryTables(rows, weights, Progress()).chunks():
+        yield chunk._replace(label=label)
 
 
 def _combined(combine: Callable[[T, T], T], parts: list[T | None]) -> T | None:
@@ -117,6 +140,11 @@ def _joined(X: Any, target: Any) -> Any:
     from dask.array import concatenate
 
     return concatenate([X, target.rechunk((X.chunks[0],))[:, None]], axis=1)  # type: ignore[no-untyped-call]
+
+
+def dask_tables(X: Any, sample_weight: Any) -> DaskRows:
+    """The same for tables of any columns, whose chunks are frames or arrays."""
+    return replace(dask_rows(X, sample_weight), chunks_of=_table_chunks)
 
 
 def dask_rows(X: Any, sample_weight: Any, target: Any = None) -> DaskRows:
@@ -159,4 +187,5 @@ def dask_rows(X: Any, sample_weight: Any, target: Any = None) -> DaskRows:
             f"X has {len(delayed)} partitions and sample_weight {len(weights)}. Repartition one "
             "like the other."
         )
-    return DaskRows(tuple(zip(delayed, weights, strict=True)), n_columns, names)
+    partitions = tuple(zip(delayed, weights, strict=True))
+    return DaskRows(partitions, n_columns, names, _number_chunks)

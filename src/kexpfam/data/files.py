@@ -41,15 +41,16 @@ class FileRows(LocalRows):
     @property
     def doubts(self) -> tuple[str, ...]:
         """Sentences on what in the files may have been taken for something else."""
-        return tuple(doubt for one in self.files for doubt in self._opened(one).doubts)
+        return tuple(doubt for one in self.files for doubt in self.opened(one).doubts)
 
-    def _opened(self, one: Any) -> ArrayFile | TypedFile | TextFile:
+    def opened(self, one: Any) -> ArrayFile | TypedFile | TextFile:
+        """One of the files."""
         return open_file(one, self.dialect)
 
     @cached_property
     def names(self) -> list[str] | None:
         """The columns' names; None where files have none."""
-        first = self._opened(self.files[0])
+        first = self.opened(self.files[0])
         if first.names is None:
             if self.columns is not None or self.weight_column is not None:
                 raise ValueError(
@@ -63,12 +64,12 @@ class FileRows(LocalRows):
 
     @cached_property
     def n_rows(self) -> int | None:
-        counts = [self._opened(one).n_rows for one in self.files]
+        counts = [self.opened(one).n_rows for one in self.files]
         return None if any(count is None for count in counts) else sum(counts)  # type: ignore[arg-type]
 
     @cached_property
     def n_columns(self) -> int:
-        return len(self.names) if self.names is not None else self._opened(self.files[0]).width
+        return len(self.names) if self.names is not None else self.opened(self.files[0]).width
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         pieces = rechunked(self._pieces(), self.chunk_rows)
@@ -78,18 +79,13 @@ class FileRows(LocalRows):
 
     def _pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for one in self.files:
-            opened, first = self._opened(one), 0
+            opened, first = self.opened(one), 0
             for rows, weights in self._read(opened):
-                if rows.shape[1] != self.n_columns:
-                    raise ValueError(
-                        f"{opened.label} has {rows.shape[1]} columns, but {self.n_columns} were "
-                        "expected, as in the first file."
-                    )
                 try:
                     refuse_unusable(rows, weights, opened.label, first, self.names)
                 except ValueError:
                     if not isinstance(opened, ArrayFile):
-                        opened.complaint(self._wanted(opened))
+                        opened.complaint(self.wanted(opened))
                     raise
                 first += len(rows)
                 yield rows, weights
@@ -100,14 +96,10 @@ class FileRows(LocalRows):
         self, opened: ArrayFile | TypedFile | TextFile
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         if isinstance(opened, ArrayFile):
-            if self.names is not None:
-                raise ValueError(
-                    f"{opened.label} is a plain array without names, but the first file has "
-                    f"columns {', '.join(self.names[:5])}. Give files of one kind."
-                )
+            self.require_array(opened)
             yield from ((rows, np.ones(len(rows))) for rows in opened.arrays(self.chunk_rows))
             return
-        n_columns, wanted = len(self.names or ()), self._wanted(opened)
+        n_columns, wanted = len(self.names or ()), self.wanted(opened)
         for batch in opened.number_batches(wanted, self.chunk_rows):
             if batch.num_rows:
                 columns = [
@@ -116,7 +108,20 @@ class FileRows(LocalRows):
                 rows = np.stack(columns[:n_columns], axis=1)
                 yield rows, columns[-1] if len(columns) > n_columns else np.ones(len(rows))
 
-    def _wanted(self, opened: TypedFile | TextFile) -> list[str]:
+    def require_array(self, opened: ArrayFile) -> None:
+        """Raise if the first file has names, and this one has none; or another width."""
+        if self.names is not None:
+            raise ValueError(
+                f"{opened.label} is a plain array without names, but the first file has "
+                f"columns {', '.join(self.names[:5])}. Give files of one kind."
+            )
+        if opened.width != self.n_columns:
+            raise ValueError(
+                f"{opened.label} has {opened.width} columns, but {self.n_columns} were "
+                "expected, as in the first file."
+            )
+
+    def wanted(self, opened: TypedFile | TextFile) -> list[str]:
         """The names of the columns to read, that of the weights last."""
         if self.names is None:
             raise ValueError(

@@ -10,7 +10,14 @@ import numpy as np
 
 from kexpfam.data.kinds import ColumnKind
 
-__all__ = ["doubts_about", "frame_of_arrow", "typed_frame", "weights_of"]
+__all__ = [
+    "TextTypes",
+    "doubts_about",
+    "frame_of_arrow",
+    "frame_of_types",
+    "typed_frame",
+    "weights_of",
+]
 
 # A column of words is doubtful if at least this share of them are numbers.
 _MOSTLY, _NUMBER = 0.8, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
@@ -28,6 +35,58 @@ def frame_of_arrow(table: Any) -> Any:
     )
 
 
+class TextTypes:
+    """What all cells of columns of text are, found batch by batch: those types remain under which
+    every batch so far can be read.
+    """
+
+    def __init__(self) -> None:
+        self._possible: dict[str, list[Any]] = {}
+
+    def add(self, table: Any) -> None:
+        """Look at some more rows, with columns of text."""
+        import pyarrow
+        from pyarrow import compute
+
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            trimmed = compute.utf8_trim_whitespace(column)
+            kept = []
+            for kind in self._possible.get(name, _text_types()):
+                try:
+                    trimmed.cast(kind)
+                except pyarrow.ArrowInvalid:
+                    continue
+                kept.append(kind)
+            self._possible[name] = kept
+
+    def found(self) -> dict[str, Any]:
+        """The first of the types that remain, by column; columns of words are not there."""
+        return {name: kinds[0] for name, kinds in self._possible.items() if kinds}
+
+
+def frame_of_types(table: Any, types: Mapping[str, Any]) -> Any:
+    """A pandas frame of an Arrow table, whose columns of text are read as of these types."""
+    import pandas as pd
+    import pyarrow
+    from pyarrow import compute
+    from pyarrow import types as kinds
+
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name in types:
+            column = compute.utf8_trim_whitespace(column).cast(types[name])
+        elif kinds.is_decimal(column.type):
+            column = column.cast(pyarrow.float64())
+        columns[name] = _series(column)
+    return pd.DataFrame(columns)
+
+
+def _text_types() -> list[Any]:
+    import pyarrow
+
+    return [pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.timestamp("us")]
+
+
 def _understood(column: Any) -> Any:
     """A column of text as numbers, truth values or dates, if all of its cells are."""
     import pyarrow
@@ -38,7 +97,7 @@ def _understood(column: Any) -> Any:
     if not (types.is_string(column.type) or types.is_large_string(column.type)):
         return column
     trimmed = compute.utf8_trim_whitespace(column)
-    for kind in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.timestamp("us")):
+    for kind in _text_types():
         try:
             return trimmed.cast(kind)
         except pyarrow.ArrowInvalid:
@@ -80,7 +139,7 @@ def _series(column: Any) -> Any:
     return column.to_pandas()
 
 
-def weights_of(column: Any, file: Path) -> np.ndarray:
+def weights_of(column: Any, file: Path | str) -> np.ndarray:
     """A column of weights as an array; NaN where one is missing."""
     try:
         return np.asarray(column.to_numpy(float, na_value=np.nan))

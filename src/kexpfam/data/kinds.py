@@ -14,38 +14,25 @@ A real, bounded, whole or count column may have *atoms*: single values that many
 an income of exactly zero. Each has a probability of its own, and the rest of the column a density
 or masses. Any column may have missing values. Rare categories are pooled: they count as one.
 
-Kinds are read from dtype and values, and can be given instead (`kind_from`). In a model a column
-is a number: itself, or the place of its value among the `levels`; NaN where it is missing.
+Kinds are read from dtype and values, and can be given instead (`kexpfam.data.found_kinds`). In a
+model a column is a number: itself, or the place of its value among the `levels`; NaN where it is
+missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.choices import as_number, checked_name, shown
 from kexpfam.data.cells import Cells
-from kexpfam.data.words import is_free_text
 
-__all__ = ["ColumnKind", "kind_from", "read_kind"]
+__all__ = ["DISCRETE", "KINDS", "ColumnKind", "KindName"]
 
 KindName = Literal["real", "bounded", "whole", "count", "grade", "category", "boolean"]
 KINDS: tuple[str, ...] = get_args(KindName)
 DISCRETE = ("whole", "count", "grade", "category", "boolean")
-# With fewer values than this nothing is read from repetitions.
-_FEWEST_VALUES = 20
-# A value is an atom if this share of the values equal it, and it is so many times as frequent as
-# other values are in the middle. Of whole numbers, which repeat by nature, more is asked.
-_ATOM_SHARE, _ATOM_TIMES, _WHOLE_ATOM_SHARE, _WHOLE_ATOM_VALUES = 0.05, 10.0, 0.3, 20
-# So many distinct numbers, each this often on average, are grades.
-_MOST_GRADES, _GRADE_TIMES = 10, 10
-# A bound is found where values come this near to it, in units of their range.
-_NEAR = 0.02
-# Categories with fewer values, or beyond so many, are pooled.
-_FEWEST_OF_LEVEL, _MOST_LEVELS = 5, 48
 
 
 class ColumnKind(NamedTuple):
@@ -161,188 +148,3 @@ class ColumnKind(NamedTuple):
                 drawn = 0 if generator is None else generator.choice(len(shares), p=shares)
                 values[place] = self.pooled[int(drawn)]
         return values
-
-
-def read_kind(cells: Cells, weights: Float[np.ndarray, " n"], name: str) -> ColumnKind:
-    """The kind of a column by its dtype and its values; weights count as repetitions."""
-    there = ~cells.missing & (weights > 0)
-    common: dict[str, Any] = {
-        "missing": bool((cells.missing & (weights > 0)).any()),
-        "dtype": cells.dtype,
-    }
-    if not there.any():
-        raise ValueError(f"{_capitalized(name)} holds no values: all are missing. Leave it out.")
-    if cells.family == "ordered":
-        return ColumnKind("grade", levels=tuple(cells.levels or ()), **common)
-    if cells.family == "number":
-        return _numeric_kind(cells.values[there], weights[there])._replace(**common)
-    counts = _counted(cells.values[there], weights[there])
-    if cells.family == "boolean":
-        return ColumnKind("boolean", levels=(False, True), **common)
-    if is_free_text(len(counts), int(there.sum())):
-        raise ValueError(
-            f"{_capitalized(name)} looks like free text or an identifier: {len(counts)} different "
-            f"values in {int(there.sum())} rows, such as {shown(str(next(iter(counts)))[:40])}. "
-            "Leave it out, or make a category or numbers of it, such as a length. (If "
-            "it is a category all the same, say so: columns={name: 'category'}.)"
-        )
-    return _category(counts)._replace(**common)
-
-
-def _numeric_kind(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> ColumnKind:
-    distinct, places = np.unique(values, return_inverse=True)
-    masses = np.bincount(places, weights)
-    total = masses.sum()
-    if len(distinct) <= 2 and (total >= _FEWEST_VALUES or len(distinct) == 1):
-        return ColumnKind("category", levels=tuple(map(_short, distinct)))
-    are_whole = bool((distinct == np.rint(distinct)).all() and np.abs(distinct).max() < 2**52)
-    atoms: tuple[float, ...] = ()
-    if total >= _FEWEST_VALUES:
-        share = _WHOLE_ATOM_SHARE if are_whole else _ATOM_SHARE
-        frequent = masses > max(share * total, _ATOM_TIMES * float(np.median(masses)))
-        if not are_whole or len(distinct) > _WHOLE_ATOM_VALUES:
-            atoms = tuple(distinct[frequent].tolist())
-    if are_whole:
-        kind: KindName = "count" if distinct[0] >= 0 else "whole"
-        return ColumnKind(kind, _bounds_of(kind), atoms)
-    if len(distinct) <= _MOST_GRADES and total >= _GRADE_TIMES * len(distinct):
-        return ColumnKind("grade", levels=tuple(distinct.tolist()))
-    bounds = -np.inf, np.inf
-    if total >= _FEWEST_VALUES:
-        bounds = _found_bounds(values, weights, atoms)
-    return ColumnKind("bounded" if np.isfinite(bounds).any() else "real", bounds, atoms)
-
-
-def _found_bounds(
-    values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"], atoms: Sequence[float]
-) -> tuple[float, float]:
-    """Zero, and one above it, where the values come near and none is beyond."""
-    rest = ~np.isin(values, atoms)
-    near, far = np.quantile(
-        values[rest], [0.01, 0.99], weights=weights[rest], method="inverted_cdf"
-    )
-    reach = _NEAR * (far - near)
-    low, high = -np.inf, np.inf
-    if values.min() >= 0 and (near <= reach or 0.0 in atoms):
-        low = 0.0
-        if values.max() <= 1 and (1 - far <= reach or 1.0 in atoms):
-            high = 1.0
-    return low, high
-
-
-def _bounds_of(kind: KindName) -> tuple[float, float]:
-    return (0.0, np.inf) if kind == "count" else (-np.inf, np.inf)
-
-
-def _counted(values: np.ndarray, weights: Float[np.ndarray, " n"]) -> dict[Any, float]:
-    counts: dict[Any, float] = {}
-    for value, weight in zip(values, weights.tolist(), strict=True):
-        counts[value] = counts.get(value, 0.0) + weight
-    return counts
-
-
-def _category(counts: dict[Any, float]) -> ColumnKind:
-    """Frequent levels, in their own order, and the pool of the others."""
-    order = sorted(counts, key=lambda level: (-counts[level], str(level)))
-    kept = [level for level in order[:_MOST_LEVELS] if counts[level] >= _FEWEST_OF_LEVEL]
-    rare = [level for level in order if level not in set(kept)]
-    # There must be something that is not pooled.
-    if not kept:
-        kept, rare = order, []
-    rare.sort(key=str)
-    return ColumnKind(
-        "category",
-        levels=tuple(sorted(kept, key=str)),
-        pooled=tuple(rare),
-        pooled_counts=tuple(float(counts[level]) for level in rare),
-    )
-
-
-def kind_from(given: Any, cells: Cells, weights: Float[np.ndarray, " n"], name: str) -> ColumnKind:
-    """The kind that a user names: "count", ("bounded", 0, 1), ("bounded", 0, None), ("real", 0.0).
-
-    Numbers after "bounded" are the bounds; after "real", "whole" and "count" they are atoms.
-    """
-    parameter = f"columns[{name}]"
-    first, *rest = given if isinstance(given, (tuple, list)) and given else (given,)
-    kind: KindName = checked_name(parameter, first, KINDS)
-    there = ~cells.missing & (weights > 0)
-    common: dict[str, Any] = {
-        "missing": bool((cells.missing & (weights > 0)).any()),
-        "dtype": cells.dtype,
-    }
-    if kind == "boolean" and cells.family == "boolean":
-        return ColumnKind(kind, levels=(False, True), **common)
-    if kind in ("category", "boolean"):
-        values = cells.values[there]
-        values = np.array([_short(value) for value in values], object)
-        found = _category(_counted(values, weights[there]))
-        if kind == "boolean" and found.n_cells > 2:
-            raise ValueError(
-                f"{parameter} is 'boolean', but there are {found.n_cells} different values. Take "
-                "'category'."
-            )
-        return found._replace(kind=kind, **common)
-    if kind == "grade":
-        if cells.levels is not None or rest:
-            levels = tuple(rest or cells.levels or ())
-        else:
-            levels = tuple(map(_short, sorted(set(cells.values[there].tolist()))))
-        return ColumnKind(kind, levels=levels, **common)
-    if cells.family != "number":
-        raise ValueError(
-            f"{parameter} is {kind!r}, but the column holds {shown(cells.values[there][0])}. Take "
-            "'category', or 'grade' with its levels in their order: ('grade', 'low', 'high')."
-        )
-    values, bounds = cells.values[there], _bounds_of(kind)
-    atoms: tuple[float, ...] = ()
-    if kind == "bounded":
-        bounds = _given_bounds(parameter, rest, values)
-    elif rest:
-        atoms = tuple(sorted(_numbers_in(parameter, rest)))
-    if kind in ("whole", "count") and not (values == np.rint(values)).all():
-        odd = values[values != np.rint(values)][0]
-        raise ValueError(f"{parameter} is {kind!r}, but there is {odd:g}. Take 'real'.")
-    outside = (values < bounds[0]) | (values > bounds[1])
-    if outside.any():
-        raise ValueError(
-            f"{parameter} is {shown(given)}, but there is {values[outside][0]:g} outside. Give "
-            "wider bounds, or drop such rows."
-        )
-    if np.ptp(values) == 0 or set(np.unique(values)) <= set(atoms):
-        return ColumnKind("category", levels=tuple(map(_short, np.unique(values))), **common)
-    return ColumnKind(kind, bounds, atoms, **common)
-
-
-def _given_bounds(
-    parameter: str, given: Sequence[Any], values: Float[np.ndarray, " n"]
-) -> tuple[float, float]:
-    if not given:
-        return float(min(0.0, values.min())), float("inf") if values.max() > 1 else 1.0
-    ends = [*given, None][:2]
-    low = -np.inf if ends[0] is None else as_number(ends[0])
-    high = np.inf if ends[1] is None else as_number(ends[1])
-    if len(given) > 2 or not low < high:
-        raise ValueError(
-            f"{parameter} must be ('bounded', low, high) with low < high, None for an end without "
-            f"a bound; got {shown(('bounded', *given))}."
-        )
-    return float(low), float(high)
-
-
-def _numbers_in(parameter: str, given: Sequence[Any]) -> list[float]:
-    numbers = [as_number(one) for one in given]
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"{parameter} must name atoms by finite numbers; got {shown(given)}.")
-    return numbers
-
-
-def _short(value: Any) -> Any:
-    """A whole number as one."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _capitalized(name: str) -> str:
-    return name[:1].upper() + name[1:]

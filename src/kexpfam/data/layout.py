@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from kexpfam.data.kinds import ColumnKind
 
@@ -36,7 +36,7 @@ class Parts(NamedTuple):
     missing: Bool[np.ndarray, "n d"]
     outside: Bool[np.ndarray, " n"]
 
-    def where(self, chosen: Bool[np.ndarray, " n"] | slice) -> Parts:
+    def where(self, chosen: Bool[np.ndarray, " n"] | Int[np.ndarray, " j"] | slice) -> Parts:
         """Of some rows."""
         return Parts(*(part[chosen] for part in self))
 

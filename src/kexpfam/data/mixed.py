@@ -3,12 +3,15 @@
 Every column has a kind (see `kexpfam.data.kinds`) and becomes a number: itself, or the place of its
 value among its levels. What is missing is NaN, what the kind does not know (a new category) is
 infinite. On the way back frames come out as the kind of frame that the rows came in, every column
-with its dtype.
+with its dtype. Kinds follow from tallies of the columns (`kexpfam.data.tallies`), chunk by chunk,
+whether the rows are in memory, in files or on a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,10 +20,23 @@ from jaxtyping import Float
 from kexpfam.choices import nearest, shown
 from kexpfam.data.cells import Cells, cell_reader, library_of, read_cells
 from kexpfam.data.columns import called, of_every_column
-from kexpfam.data.kinds import ColumnKind, kind_from, read_kind
+from kexpfam.data.found_kinds import kind_from, kind_of
+from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.made_frames import frame_of
+from kexpfam.data.rows import Chunk, make_chunk
+from kexpfam.data.table_chunks import TableChunk
+from kexpfam.data.tallies import Tally, joined_tallies, tallied
 
-__all__ = ["ColumnSummary", "MixedTable", "read_mixed", "summarized"]
+__all__ = [
+    "Coding",
+    "ColumnSummary",
+    "MixedTable",
+    "TableTally",
+    "Tallying",
+    "mixed_table",
+    "read_mixed",
+    "summarized",
+]
 
 
 class ColumnSummary(NamedTuple):
@@ -113,24 +129,85 @@ def read_mixed(
     given: Any,
 ) -> tuple[MixedTable, Float[np.ndarray, "n d"]]:
     """Kinds of all columns, read or given, and the table as numbers."""
-    read, n_columns = cell_reader(X, names)
-    wanted = _wanted(given, names, n_columns)
+    tallying = Tallying(None if names is None else tuple(map(str, names)))
+    tally = tallying([TableChunk(X, weights)])
+    table = mixed_table(tally, tallying.names, library_of(X), given)
+    return table, table.codes(X)
+
+
+class TableTally(NamedTuple):
+    """Tallies of all columns, how many rows there are, how many count, and the least weight."""
+
+    columns: tuple[Tally, ...]
+    n_rows: int
+    n_counted: int
+    least_weight: float
+
+
+@dataclass(frozen=True)
+class Tallying:
+    """Tallies of a table's columns as a summary of its chunks."""
+
+    names: tuple[str, ...] | None
+
+    def __call__(self, chunks: Iterable[Any]) -> TableTally:
+        return reduce(self.combine, map(self._of_chunk, chunks))
+
+    def _of_chunk(self, chunk: TableChunk) -> TableTally:
+        read, n_columns = cell_reader(chunk.rows, self.names)
+        positive = chunk.weights[chunk.weights > 0]
+        return TableTally(
+            tuple(self._tally(chunk, read, place) for place in range(n_columns)),
+            len(chunk.weights),
+            len(positive),
+            float(positive.min()) if len(positive) else np.inf,
+        )
+
+    def _tally(self, chunk: TableChunk, read: Callable[[int], Cells], place: int) -> Tally:
+        try:
+            return tallied(read(place), chunk.weights)
+        except ValueError as error:
+            return Tally(refusal=f"{chunk.where(place, self.names)}{error}")
+
+    def combine(self, one: TableTally, other: TableTally) -> TableTally:
+        return TableTally(
+            tuple(map(joined_tallies, one.columns, other.columns)),
+            one.n_rows + other.n_rows,
+            one.n_counted + other.n_counted,
+            min(one.least_weight, other.least_weight),
+        )
+
+
+@dataclass(frozen=True)
+class Coding:
+    """A function of chunks: tables as numbers."""
+
+    table: MixedTable
+
+    def __call__(self, chunk: Any) -> Chunk:
+        return make_chunk(self.table.codes(chunk.rows), chunk.weights)
+
+
+def mixed_table(
+    tally: TableTally,
+    names: Sequence[str] | None,
+    library: Literal["numpy", "pandas", "polars"],
+    given: Any,
+) -> MixedTable:
+    """Kinds of all columns, read or given."""
+    wanted = _wanted(given, names, len(tally.columns))
     # A weight is a repetition; where some are below one, they are measured by the smallest.
-    counts = weights / min(1.0, float(weights[weights > 0].min()))
+    unit = min(1.0, tally.least_weight)
 
-    def read_column(place: int) -> tuple[Cells, ColumnKind]:
-        column, name = read(place), called(place, names)
-        if place in wanted:
-            return column, kind_from(wanted[place], column, counts, name)
-        return column, read_kind(column, counts, name)
+    def kind_at(place: int) -> ColumnKind:
+        column, name = tally.columns[place].divided(unit), called(place, names)
+        return kind_from(wanted[place], column, name) if place in wanted else kind_of(column, name)
 
-    cells, kinds = zip(*of_every_column(read_column, n_columns, names), strict=True)
-    dtype = "number" if all(column.family == "number" for column in cells) else "object"
-    table = MixedTable(
-        kinds, None if names is None else tuple(map(str, names)), library_of(X), dtype
+    kinds = of_every_column(kind_at, len(tally.columns), names)
+    dtype = "number" if all(one.family == "number" for one in tally.columns) else "object"
+    return MixedTable(
+        tuple(kinds), None if names is None else tuple(map(str, names)), library, dtype
     )
-    columns = [kind.codes(column) for kind, column in zip(kinds, cells, strict=True)]
-    return table, np.column_stack(columns)
 
 
 def summarized(

@@ -43,6 +43,7 @@ __all__ = [
     "NumberedFolds",
     "Sketch",
     "Sketching",
+    "content_keys",
     "merge_sketches",
     "number_folds",
     "repeated_rows",
@@ -89,6 +90,17 @@ def row_keys(standardized: Float[np.ndarray, "n d"], seed: int) -> UInt64[np.nda
     rounded = np.rint(standardized * _RESOLUTION).astype(np.int64).view(np.uint64)
     keys = _mixed(np.full(len(rounded), seed, np.uint64) + _GOLDEN)
     for column in rounded.T:
+        keys = _mixed(keys + _GOLDEN + _mixed(column))
+    return keys
+
+
+def content_keys(rows: Float[np.ndarray, "n d"]) -> UInt64[np.ndarray, " n"]:
+    """Hash each row as it is, bit by bit: equal rows alone are equal. NaN stands for what is not
+    there, whatever its bits; zero has no sign.
+    """
+    there = np.where(np.isnan(rows), np.nan, rows) + 0.0
+    keys = _mixed(np.full(len(rows), rows.shape[1], np.uint64) + _GOLDEN)
+    for column in np.ascontiguousarray(there.T).view(np.uint64):
         keys = _mixed(keys + _GOLDEN + _mixed(column))
     return keys
 

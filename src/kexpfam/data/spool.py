@@ -7,18 +7,51 @@ when no one needs it any more.
 
 from __future__ import annotations
 
+import os
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from kexpfam.data.files import refuse_unusable
-from kexpfam.data.rows import ArrayRows
+from kexpfam.data.rows import CHUNK_ROWS, ArrayRows, Chunk, LocalRows, make_chunk
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.progress import Progress
 
-__all__ = ["NamedBlocks", "spooled"]
+__all__ = ["NamedBlocks", "StoredRows", "spooled"]
+
+
+class StoredRows(LocalRows):
+    """Chunks of numbers in a temporary file, read back in chunks of one size.
+
+    They are read and not mapped, so that they take no memory but that of a chunk.
+    """
+
+    def __init__(
+        self, chunks: Iterable[Chunk], progress: Progress, chunk_rows: int = CHUNK_ROWS
+    ) -> None:
+        self.progress, self._chunk_rows = progress, chunk_rows
+        self._file = tempfile.TemporaryFile(prefix="kexpfam-")  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._n_rows, self._width = 0, 0
+        for chunk in chunks:
+            table = np.column_stack([chunk.rows, chunk.weights])
+            self._n_rows, self._width = self._n_rows + len(table), table.shape[1]
+            self._file.write(table.tobytes())
+        self._file.flush()
+
+    @property
+    def n_rows(self) -> int:
+        return self._n_rows
+
+    def chunks(self, start: int = 0) -> Iterator[Chunk]:
+        size = 8 * self._width * self._chunk_rows
+        for number in range(start, -(-self._n_rows // self._chunk_rows)):
+            numbers = np.frombuffer(os.pread(self._file.fileno(), size, number * size))
+            table = numbers.reshape(-1, self._width)
+            yield make_chunk(table[:, :-1], table[:, -1])
 
 
 class NamedBlocks:

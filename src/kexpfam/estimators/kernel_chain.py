@@ -13,8 +13,7 @@ from kexpfam.choices import checked_name, entropy, nearest, seeded, shown, whole
 from kexpfam.choices import share as checked_share
 from kexpfam.data.cells import library_of
 from kexpfam.data.columns import called
-from kexpfam.data.mixed import read_mixed
-from kexpfam.estimators.checks import checked_flag, checked_weights
+from kexpfam.estimators.checks import checked_flag
 from kexpfam.estimators.conditionals import TableConditional
 from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.file_checks import chain_fits
@@ -23,6 +22,7 @@ from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.saving import Saved
+from kexpfam.estimators.table_reading import read_tables
 from kexpfam.exceptions import ModelFileError
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_completions import completed
@@ -95,8 +95,9 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     given what is missing. Values outside of the bounds and categories that were never seen have
     none (minus infinity); rare categories are pooled, and a pool has one probability.
 
-    At most 50 000 distinct rows are fitted to. A file written by `save` holds points of kernels,
-    which are training rows after their monotone maps.
+    Of more than 50 000 distinct rows the mixture is fitted to all, and everything beside it to a
+    quarter of them, 50 000 at most. A file written by `save` holds points of kernels, which are
+    training rows after their monotone maps.
 
     Examples
     --------
@@ -135,12 +136,15 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
 
         Parameters
         ----------
-        X : data frame or array of shape (n_samples, n_features)
+        X : data frame, array, path, list of paths, pyarrow dataset, iterator or Dask collection
             A pandas or polars frame with columns of any kind but dates and free text, or an array
-            of numbers or objects; NaN or None where a value is missing.
+            of numbers or objects; NaN or None where a value is missing. Or files, a dataset, an
+            iterator of frames or arrays (or of pairs with their weights), or a Dask data frame or
+            array, in memory that does not grow with the rows.
         y : ignored
-        sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows. A weight of two is the same as giving a row twice.
+        sample_weight : array of shape (n_samples,), or str, optional
+            Non-negative weights of the rows. A weight of two is the same as giving a row twice. Of
+            files and Dask data frames, the name of the column that holds them.
 
         Returns
         -------
@@ -149,12 +153,10 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         settings = ChainSettings(
             checked_name("marginals", self.marginals, _MARGINALS), checked_flag("gate", self.gate)
         )
-        self._fitted_library = library_of(X)
-        X = checked_table(self, X, reset=True)
-        weights = checked_weights(sample_weight, np.zeros((len(X), 1)))
-        table, codes = read_mixed(X, self._names(), weights, self.columns)
+        progress = Progress(self.verbose)
+        table, source = read_tables(self, X, sample_weight, self.columns, progress)
         seed = entropy(self.random_state)[0]
-        self.fitted_ = fit_chain(table, codes, weights, settings, seed, Progress(self.verbose))
+        self.fitted_ = fit_chain(table, source, settings, seed, progress)
         return self
 
     def _names(self) -> list[str] | None:

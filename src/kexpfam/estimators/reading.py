@@ -33,7 +33,13 @@ from kexpfam.estimators.checks import checked_rows, checked_weights
 from kexpfam.estimators.targets import checked_pairs
 from kexpfam.progress import Progress
 
-__all__ = ["read_pairs", "read_rows"]
+__all__ = [
+    "file_rows",
+    "learn_columns",
+    "read_pairs",
+    "read_rows",
+    "refuse_weights_of_iterators",
+]
 
 
 def read_rows(
@@ -45,7 +51,7 @@ def read_rows(
         least = 2 if first else 1
         X = checked_rows(estimator, X, ensure_min_samples=least, reset=first)
         return ArrayRows(X, checked_weights(sample_weight, X), progress)
-    _learn_columns(estimator, source, 0, first)
+    learn_columns(estimator, source, 0, first)
     return SteadyRows(source)
 
 
@@ -70,7 +76,7 @@ def read_pairs(
     if source is None:
         X, y = checked_pairs(estimator, X, y, reset=first)
         return ArrayRows(np.column_stack([X, y]), checked_weights(sample_weight, X), progress)
-    _learn_columns(estimator, source, 1, first)
+    learn_columns(estimator, source, 1, first)
     return SteadyRows(source)
 
 
@@ -111,7 +117,7 @@ def _with_target_last(source: FileRows, target: Any) -> FileRows:
     return replace(source, columns=(*(name for name in names if name != target), target))
 
 
-def _learn_columns(estimator: Any, source: Any, n_targets: int, first: bool) -> None:
+def learn_columns(estimator: Any, source: Any, n_targets: int, first: bool) -> None:
     """The inputs' names and number, or a check against those that are known."""
     names = getattr(source, "names", None)
     n_columns = source.rows.shape[1] if isinstance(source, ArrayRows) else source.n_columns
@@ -134,6 +140,23 @@ def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
     """A source for what is not an array in memory; None for what is."""
     if is_dask(X):
         return dask_rows(X, sample_weight)
+    if hasattr(X, "__next__"):
+        refuse_weights_of_iterators(sample_weight)
+        return spooled(X, progress)
+    return file_rows(X, sample_weight, progress)
+
+
+def refuse_weights_of_iterators(sample_weight: Any) -> None:
+    """Raise where weights are given beside an iterator."""
+    if sample_weight is not None:
+        raise ValueError(
+            "With an iterator, sample_weight must be None: give weights with the rows, as "
+            "pairs (block, weights)."
+        )
+
+
+def file_rows(X: Any, sample_weight: Any, progress: Progress) -> FileRows | None:
+    """The rows of paths, of a pyarrow dataset or table, or of `FileRows`; None for all else."""
     if isinstance(X, FileRows):
         return replace(X, weight_column=_weight_column(sample_weight), progress=progress)
     if isinstance(X, (str, Path)):
@@ -144,20 +167,13 @@ def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
         from pyarrow import Table, dataset
 
         return _files((dataset.dataset(X) if isinstance(X, Table) else X,), sample_weight, progress)
-    if hasattr(X, "__next__"):
-        if sample_weight is not None:
-            raise ValueError(
-                "With an iterator, sample_weight must be None: give weights with the rows, as "
-                "pairs (block, weights)."
-            )
-        return spooled(X, progress)
     return None
 
 
 def _files(files: tuple[Any, ...], sample_weight: Any, progress: Progress) -> FileRows:
     source = FileRows(files, None, _weight_column(sample_weight), progress)
     for doubt in source.doubts:
-        warnings.warn(doubt, stacklevel=5)
+        warnings.warn(doubt, stacklevel=6)
     return source
 
 

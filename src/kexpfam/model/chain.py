@@ -115,6 +115,10 @@ class ChainDensity(Chain, Density):
         numbers, errors = self._number_logs(parts, inputs)
         return Terms(self._category_logs(parts.codes, inputs.indicators), numbers, errors)
 
+    def number_logs(self, parts: Parts) -> Float[np.ndarray, "n m"]:
+        """The terms of the numbers alone."""
+        return self._number_logs(parts, self.inputs(parts))[0]
+
     def _category_logs(
         self, codes: Float[np.ndarray, "n c"], indicators: Float[np.ndarray, "n u"]
     ) -> Float[np.ndarray, "n c"]:

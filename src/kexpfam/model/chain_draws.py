@@ -117,8 +117,9 @@ def _drawn_values(
     if term.functions is not None:
         slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
         levels = tilted_levels(slopes, uniform)
-    deviations = np.broadcast_to(walked.deviations[place], walked.residuals[:, place].shape)
-    log_weights, centers = walked.log_weights[:, place], -deviations * walked.residuals[:, place]
+    log_weights, residuals, deviations = walked.columns[place]
+    deviations = np.broadcast_to(deviations, residuals.shape)
+    centers = -deviations * residuals
     if term.location is not None:
         share = (term.share * inputs.known[:, number])[:, None]
         own = term.bell(inputs.before(number, term.plain))

@@ -16,7 +16,8 @@ from jaxtyping import Bool, Float
 
 from kexpfam.base.bell import bell_log_density
 from kexpfam.base.line import OnLine, on_line
-from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of, walk
+from kexpfam.base.live import walk_live
+from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.marginals import Marginals
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
@@ -129,12 +130,15 @@ class Chain:
         """Conditionals of the mixture, for some rows after the other, and which rows they are."""
         assert self.mixture is not None
         rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
-        size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)))
+        size = max(
+            32 if self._factors.polynomials is not None else 16,
+            BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)),
+        )
         for there, members in patterns_of(~np.isnan(rows)):
             factors = self._factors if there.all() else self.mixture.factors(there)
             for start in range(0, len(members), size):
                 some = members[start : start + size]
-                yield walk(factors, np.where(there, rows[some], 0.0)), some
+                yield walk_live(factors, np.where(there, rows[some], 0.0)), some
 
     def on_line(
         self,
@@ -159,16 +163,16 @@ class Chain:
             own = bell_log_density((edges[0] - mean) / scale) - np.log(scale)
             bell = OnLine(own, nothing, half, half)
             return line.stacked(bell, term.share * inputs.known[:, number])
-        deviations = walked.deviations[place]
+        log_weights, residuals, deviations = walked.columns[place]
         mapped = inputs.mapped[:, number]
         at = np.where(np.isnan(mapped), 0.0, mapped)
-        centers = at[:, None] - deviations * walked.residuals[:, place]
+        centers = at[:, None] - deviations * residuals
         where = (
             (edges[0], edges[1]),
             tuple(self.support[:, number].tolist()),
             bool(self.layout.is_lattice[number]),
         )
-        line = on_line(walked.log_weights[:, place], centers, deviations, *where, density)
+        line = on_line(log_weights, centers, deviations, *where, density)
         if term.location is None:
             return line
         bell = on_line(*term.bell(inputs.before(number, term.plain)), *where)

@@ -30,11 +30,12 @@ from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import CategoryTerm
 from kexpfam.model.expected import Expected, expected_values
 from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
-from kexpfam.pipeline.chain import N_FOLDS, distinct_rows, require_distinct_rows
+from kexpfam.pipeline.chain_ground import N_FOLDS, distinct_rows, require_distinct_rows
 from kexpfam.progress import Progress
 from kexpfam.threads import in_turn
 from kexpfam.tuning.categories import choose_category, fit_category
-from kexpfam.tuning.table_base import BaseChoice, TableRows, choose_base
+from kexpfam.tuning.table_base import BaseChoice, choose_base
+from kexpfam.tuning.table_rows import TableRows
 
 __all__ = ["AnomalyFit", "expected_without_folds", "fit_anomalies", "read_for_anomalies"]
 

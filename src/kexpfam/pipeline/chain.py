@@ -1,8 +1,8 @@
 """From a table of mixed columns to its density, one column after the other.
 
-rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, in the order of their keys
-     → one fold to judge by; of the others: coordinates, size and shrinkage of a mixture
-     → out-of-sample places of every number in its conditional
+rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, or a sample of them by keys
+     → rows to judge by; of the others: coordinates, size and shrinkage of a mixture
+     → out-of-sample places of every number in its conditional (`kexpfam.pipeline.chain_ground`)
      → category by category, number by number: what pays beside the mixture
      → the gate: held-out rows under the chain and under its base density
      → mixture and terms of all rows
@@ -14,50 +14,41 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.line import OnLine
+from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.degenerate import warn_of_degeneracies
 from kexpfam.data.layout import Layout, layout_of
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.mixed import MixedTable
-from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
+from kexpfam.data.rows import RowSource
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.health import Health, nothing_compared
+from kexpfam.pipeline.chain_ground import (
+    MOST_ROWS,
+    Ground,
+    all_rows_ground,
+    distinct_rows,
+    judging_rows,
+    large_ground,
+    require_distinct_rows,
+)
 from kexpfam.progress import Progress
 from kexpfam.threads import in_turn
 from kexpfam.tuning.categories import CategoryChoice, choose_category, fit_category
-from kexpfam.tuning.chain import NumberChoice, choose_number, fit_number, number_problem
+from kexpfam.tuning.chain import choose_number, fit_number
 from kexpfam.tuning.gate import Weighted, compare
-from kexpfam.tuning.table_base import (
-    BaseChoice,
-    TableRows,
-    choose_base,
-    crossed_lines,
-    final_mixture,
-    table_rows,
-)
+from kexpfam.tuning.number_choices import NumberChoice
+from kexpfam.tuning.number_problem import number_problem
+from kexpfam.tuning.table_base import BaseChoice
+from kexpfam.tuning.table_rows import TableRows
 
-__all__ = [
-    "MOST_ROWS",
-    "N_FOLDS",
-    "ChainFit",
-    "ChainSettings",
-    "distinct_rows",
-    "fit_chain",
-    "require_distinct_rows",
-]
+__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_chain"]
 
-# Distinct rows that are fitted to.
-MOST_ROWS = 50_000
-N_FOLDS = 5
-# Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
-_FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
-# What stands for a missing value in a row's key.
-_HOLE = 12345.678
 
 
 class ChainSettings(NamedTuple):
@@ -90,26 +81,30 @@ class ChainFit(NamedTuple):
 @in_turn
 def fit_chain(
     table: MixedTable,
-    codes: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
+    source: RowSource,
     settings: ChainSettings,
     seed: int,
     progress: Progress,
 ) -> ChainFit:
-    """Fit the density of a table to its rows."""
+    """Fit the density of a table to its rows, as numbers."""
     layout = layout_of(table.kinds)
-    rows, _ = distinct_rows(layout, codes, weights, seed)
-    _warn_of_planes(table, rows, int((weights > 0).sum()))
-    require_distinct_rows(rows, "KernelChain")
-    judged = len(rows.weights) >= _FEWEST_TO_JUDGE
-    everything = np.ones(len(rows.weights), bool)
-    others = rows.folds > 0 if judged else everything
-    base = choose_base(rows, others, settings.marginals, seed, progress)
-    lines = crossed_lines(rows, base, progress) if judged else []
+    sketching = ContentSketching(2 * MOST_ROWS)
+    sketch = source.total(sketching, sketching.combine, "sketch")
+    if len(sketch.rows) <= MOST_ROWS:
+        rows, _ = distinct_rows(layout, sketch.rows, sketch.weights, seed)
+        _warn_of_planes(table, rows, sketch.n_rows)
+        require_distinct_rows(rows, "KernelChain")
+        ground = all_rows_ground(rows, settings.marginals, seed, progress)
+    else:
+        rows = judging_rows(layout, sketch)
+        _warn_of_planes(table, rows, sketch.n_rows)
+        ground = large_ground(rows, sketch, source, settings.marginals, seed, progress)
+    base, lines, judged = ground.base, ground.lines, ground.judged
+    others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     choices = _chosen(rows, base, lines, others, progress) if judged else _nothing(layout)
     comparison = nothing_compared()
     if judged:
-        density = _density(rows, base, lines, choices, others)
+        density = _density(rows, ground, choices, others)
         judging, training = (_weighted(rows, members) for members in (~others, others))
         comparison, _ = compare(
             density,
@@ -121,46 +116,9 @@ def fit_chain(
         )
         if settings.gate and not comparison.wins:
             choices = _nothing(layout)
-    density = _density(rows, base, lines, choices, everything)
+    density = _density(rows, ground, choices, np.ones(len(rows.weights), bool))
     health = Health(density.has_tilt, comparison)
     return ChainFit(density, table, base.search, base.kind, health)
-
-
-def distinct_rows(
-    layout: Layout, codes: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], seed: int
-) -> tuple[TableRows, Int[np.ndarray, " k"]]:
-    """Copies of a row are one, with the sum of their weights; and the folds of all rows that have
-    a weight.
-    """
-    kept = weights > 0
-    codes, weights = codes[kept], weights[kept]
-    whole = np.where(np.isnan(codes), _HOLE, codes)
-    # Sorted before anything is summed, so that the order of the rows changes no last digit.
-    order = np.lexsort(whole.T)
-    codes, weights, whole = codes[order], weights[order], whole[order]
-    first = np.append(True, (np.diff(whole, axis=0) != 0).any(axis=1))
-    totals = np.add.reduceat(weights, np.flatnonzero(first))
-    codes, whole = codes[first], whole[first]
-    # In units of the largest magnitude, so that no square overflows.
-    whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
-    scale = whole.std(axis=0)
-    keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
-    sketch = sketch_rows(codes, totals, keys, MOST_ROWS)
-    numbered = number_folds(sketch.keys, N_FOLDS)
-    folds = numbered.numbers(sketch.keys)
-    of_all = np.empty(len(order), np.int64)
-    of_all[order] = numbered.numbers(keys)[np.cumsum(first) - 1]
-    return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds), of_all
-
-
-def require_distinct_rows(rows: TableRows, name: str) -> None:
-    """Refuse a table with too few rows for a density."""
-    fewest = min(_FEWEST_ROWS + len(rows.layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
-    if len(rows.weights) < fewest:
-        raise ValueError(
-            f"{name} needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
-            "more rows."
-        )
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
@@ -210,13 +168,10 @@ def _chosen(
 
 
 def _density(
-    rows: TableRows,
-    base: BaseChoice,
-    lines: list[OnLine],
-    choices: _Choices,
-    members: Bool[np.ndarray, " n"],
+    rows: TableRows, ground: Ground, choices: _Choices, members: Bool[np.ndarray, " n"]
 ) -> ChainDensity:
     """The chain of some rows, with what was chosen."""
+    base = ground.base
     categories = tuple(
         fit_category(rows, place, members, choice)
         for place, choice in enumerate(choices.categories)
@@ -227,20 +182,19 @@ def _density(
     for number, choice in enumerate(choices.numbers):
         term = NumberTerm()
         if choice.share > 0 or choice.tilt is not None:
-            problem = number_problem(rows, density, inputs, lines, number, members)
+            problem = number_problem(rows, density, inputs, ground.lines, number, members)
             term = fit_number(problem, choice)
         numbers.append(term)
-    if members.all():
-        mixture = final_mixture(rows, base)
-    else:
-        mixture = None if base.average is None else base.ordered(base.average)
-    gone = np.isnan(inputs.mapped) | ~members[:, None]
-    seen = np.stack(
-        [
-            np.where(gone, np.inf, inputs.mapped).min(axis=0),
-            np.where(gone, -np.inf, inputs.mapped).max(axis=0),
-        ]
-    )
+    mixture = ground.last if members.all() else ground.judged_mixture
+    seen = ground.seen
+    if seen is None:
+        gone = np.isnan(inputs.mapped) | ~members[:, None]
+        seen = np.stack(
+            [
+                np.where(gone, np.inf, inputs.mapped).min(axis=0),
+                np.where(gone, -np.inf, inputs.mapped).max(axis=0),
+            ]
+        )
     return ChainDensity(
         rows.layout, base.scores, base.marginals, mixture, categories, tuple(numbers), seen
     )

@@ -18,6 +18,7 @@ from sklearn.mixture import GaussianMixture
 from kexpfam.choices import entropy
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable
+from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import Standardizer
 from kexpfam.metrics import cross_validated_kernel_density
 from kexpfam.model.chain import ChainDensity
@@ -133,5 +134,5 @@ def _product(rows: Float[np.ndarray, "n d"], kinds: Sequence[ColumnKind], seed: 
 def _marginal(column: Float[np.ndarray, " n"], kind: ColumnKind, seed: int) -> ChainDensity:
     table = MixedTable((kind._replace(missing=False),), None, "numpy", "number")
     settings = ChainSettings("auto", gate=True)
-    weights = np.ones(len(column))
-    return fit_chain(table, column[:, None], weights, settings, seed, Progress()).density
+    source = ArrayRows(column[:, None], np.ones(len(column)))
+    return fit_chain(table, source, settings, seed, Progress()).density

@@ -19,11 +19,11 @@ from kexpfam.tuning.chain import (
     FEWEST_ROWS,
     FUNCTIONS,
     MOST_ROWS,
-    TiltChoice,
     best_tilt,
     functions_for,
 )
-from kexpfam.tuning.table_base import TableRows
+from kexpfam.tuning.number_choices import TiltChoice
+from kexpfam.tuning.table_rows import TableRows
 
 __all__ = ["CategoryChoice", "choose_category", "fit_category"]
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt64
+from jaxtyping import Bool, Float
 
 from kexpfam.base.averaged import (
+    LARGEST,
     Average,
     AverageSearch,
     choose_average,
@@ -33,23 +34,23 @@ from kexpfam.base.incomplete import incomplete_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
 from kexpfam.data.coordinates import whitening
-from kexpfam.data.layout import Layout, Parts
+from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals
-from kexpfam.data.sketch import uniform_numbers
 from kexpfam.data.standardize import Standardizer
-from kexpfam.data.ties import spread_ties, tied_gaps
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm, Scores
 from kexpfam.progress import Progress
 from kexpfam.tuning.coordinates import choose_coordinates
+from kexpfam.tuning.table_rows import TableRows
 
 __all__ = [
     "BaseChoice",
-    "TableRows",
     "choose_base",
     "crossed_lines",
     "final_mixture",
-    "table_rows",
+    "lines_under",
+    "noisy_scores",
+    "redrawn",
 ]
 
 # Directions of the indicators that the mixture sees, their least variance, how many times the
@@ -57,52 +58,8 @@ __all__ = [
 _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
 # Rounds of drawing what is missing by mixtures.
 _ROUNDS = 3
-_SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16}
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
-
-
-class TableRows(NamedTuple):
-    """Rows to fit to, distinct and in the order of their keys."""
-
-    layout: Layout
-    parts: Parts
-    numbers: Float[np.ndarray, "n m"]
-    weights: Float[np.ndarray, " n"]
-    keys: UInt64[np.ndarray, " n"]
-    folds: Int[np.ndarray, " n"]
-
-    def uniform(self, purpose: str, number: int = 0) -> Float[np.ndarray, " n"]:
-        """Random numbers that follow from the rows' content."""
-        return uniform_numbers(self.keys, 1000 * number + _SALTS[purpose])
-
-
-def table_rows(
-    layout: Layout,
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
-    keys: UInt64[np.ndarray, " n"],
-    folds: Int[np.ndarray, " n"],
-) -> TableRows:
-    """Values spread over their cells: of coarsely written columns for good, of whole numbers for
-    the mixture alone.
-    """
-    parts = layout.split(rows)
-    lattice = layout.is_lattice
-    numbers = parts.numbers.copy()
-    for place in np.flatnonzero(~lattice):
-        there = ~np.isnan(numbers[:, place])
-        own = numbers[there, place][:, None]
-        numbers[there, place] = spread_ties(own, keys[there] + np.uint64(place), tied_gaps(own))[
-            :, 0
-        ]
-    low, high = layout.support
-    numbers = np.clip(numbers, low, high)
-    parts = parts._replace(numbers=np.where(lattice, parts.numbers, numbers))
-    table = TableRows(layout, parts, numbers, weights, keys, folds)
-    for place in np.flatnonzero(lattice):
-        numbers[:, place] += table.uniform("cell", int(place)) - 0.5
-    return table
 
 
 class BaseChoice(NamedTuple):
@@ -148,13 +105,12 @@ def choose_base(
     marginals: MarginalKind | Literal["auto"],
     seed: int,
     progress: Progress,
+    largest: int = LARGEST,
 ) -> BaseChoice:
     """Coordinates, size and shrinkage by held-out rows among some rows."""
     scores = _fit_scores(table, members)
     n_numbers = table.numbers.shape[1]
-    own = scores(table.layout.indicators(table.parts))
-    for place in range(own.shape[1]):
-        own[:, place] += _SCORE_NOISE * normal_numbers(table.uniform("score", place))
+    own = noisy_scores(table, scores)
     search = AverageSearch(1, 60.0, 0.0, 0.0)
     if n_numbers == 0:
         nothing = np.zeros(own.shape[1])
@@ -189,16 +145,24 @@ def choose_base(
         scores, coordinates.marginals, kind, search, shift, root, filled, None, seed
     )  # fmt: skip
     search = choose_average(
-        choice.whitened()[members], table.weights[members], held, seed, progress
+        choice.whitened()[members], table.weights[members], held, seed, progress, largest=largest
     )
     choice = choice._replace(search=search)
     average = fit_average(choice.whitened()[members], table.weights[members], search, seed)
     for _ in range(_ROUNDS if np.isnan(table.numbers).any() else 0):
-        choice = choice._replace(filled=_drawn(table, choice.filled, choice.ordered(average)))
+        choice = choice._replace(filled=redrawn(table, choice.filled, choice.ordered(average)))
         average = refit_average(
             average, choice.whitened()[members], table.weights[members], search
         )  # fmt: skip
     return choice._replace(average=average)
+
+
+def noisy_scores(table: TableRows, scores: Scores) -> Float[np.ndarray, "n s"]:
+    """Scores of the rows' indicators, with noise that follows from the rows' content."""
+    own = scores(table.layout.indicators(table.parts))
+    for place in range(own.shape[1]):
+        own[:, place] += _SCORE_NOISE * normal_numbers(table.uniform("score", place))
+    return own
 
 
 def _fit_scores(table: TableRows, members: Bool[np.ndarray, " n"]) -> Scores:
@@ -255,7 +219,7 @@ def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
     return complete
 
 
-def _drawn(
+def redrawn(
     table: TableRows, filled: Float[np.ndarray, "n w"], mixture: OrderedMixture
 ) -> Float[np.ndarray, "n w"]:
     """What is missing, drawn anew given what is there."""
@@ -273,7 +237,7 @@ def _gaussian_fill(
     rows = filled.copy()
     rows[:, filled.shape[1] - table.numbers.shape[1] :][np.isnan(table.numbers)] = np.nan
     mean, covariance = incomplete_gaussian(rows[members], table.weights[members])
-    return _drawn(table, filled, OrderedMixture(np.ones(1), mean[None], covariance[None]))
+    return redrawn(table, filled, OrderedMixture(np.ones(1), mean[None], covariance[None]))
 
 
 def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None:
@@ -300,14 +264,25 @@ def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> l
             mixture = choice.ordered(choice.average)
         else:
             mixture = choice.fitted_to(table, ~members & (table.folds > 0))
-        density = choice.density(table.layout, mixture)
-        parts = table.parts.where(members)
-        inputs = density.inputs(parts)
-        edges = density.edges(parts.numbers, inputs.mapped)
-        own = np.flatnonzero(members)
-        for walked, some in density.walked(inputs):
-            here = type(inputs)(*(part[some] for part in inputs))
-            for number in range(n_numbers):
-                line = density.on_line(walked, here, number, edges[:, some, number])
-                found[number][:, own[some]] = np.stack(line)
+        found[:, :, members] = lines_under(table, choice, mixture, members)
     return [OnLine(*lines) for lines in found]
+
+
+def lines_under(
+    table: TableRows,
+    choice: BaseChoice,
+    mixture: OrderedMixture,
+    members: Bool[np.ndarray, " n"],
+) -> Float[np.ndarray, "m four j"]:
+    """Where the numbers of some rows lie in their conditionals: the parts of an `OnLine` each."""
+    density = choice.density(table.layout, mixture)
+    parts = table.parts.where(members)
+    inputs = density.inputs(parts)
+    edges = density.edges(parts.numbers, inputs.mapped)
+    found = np.full((table.numbers.shape[1], 4, len(inputs.mapped)), np.nan)
+    for walked, some in density.walked(inputs):
+        here = type(inputs)(*(part[some] for part in inputs))
+        for number in range(len(found)):
+            line = density.on_line(walked, here, number, edges[:, some, number])
+            found[number][:, some] = np.stack(line)
+    return found

@@ -1,0 +1,168 @@
+"""What a chain stands on: its rows, the mixture under it, and places in the conditionals.
+
+Of up to 50 000 distinct rows all are used: one fold judges, and places are out of sample by folds.
+Of more, a quarter (up to 50 000) judge: the terms of the chain are fitted to them and to where they
+lie under mixtures of all other rows, which have not seen them (`kexpfam.tuning.large_base`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from kexpfam.base.line import OnLine
+from kexpfam.base.ordered import OrderedMixture
+from kexpfam.data.content_sketch import ContentSketch
+from kexpfam.data.layout import Layout
+from kexpfam.data.marginals import MarginalKind
+from kexpfam.data.rows import ArrayRows, RowSource
+from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
+from kexpfam.data.spool import StoredRows
+from kexpfam.progress import Progress
+from kexpfam.tuning.large_base import Whitening, grown_average, last_average
+from kexpfam.tuning.table_base import (
+    BaseChoice,
+    choose_base,
+    crossed_lines,
+    final_mixture,
+    lines_under,
+)
+from kexpfam.tuning.table_rows import TableRows, cell_gaps, table_rows
+
+__all__ = [
+    "MOST_ROWS",
+    "N_FOLDS",
+    "Ground",
+    "all_rows_ground",
+    "distinct_rows",
+    "judging_rows",
+    "large_ground",
+    "require_distinct_rows",
+]
+
+# Distinct rows that choices are made on, and that terms are fitted to.
+MOST_ROWS = 50_000
+N_FOLDS = 5
+# Of more rows, one in so many judges.
+_ONE_JUDGE_OF = 4
+# Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
+_FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
+# Components of a mixture at most, where rows are in memory.
+_LARGEST = 2048
+# What stands for a missing value in a row's key.
+_HOLE = 12345.678
+
+
+class Ground(NamedTuple):
+    """What the terms of a chain are fitted beside.
+
+    `judged_mixture` has not seen fold 0, `last` has seen all rows; `seen` are the smallest and the
+    largest of the mapped numbers, where rows are more than those here.
+    """
+
+    base: BaseChoice
+    lines: list[OnLine]
+    judged: bool
+    judged_mixture: OrderedMixture | None
+    last: OrderedMixture | None
+    seen: Float[np.ndarray, "two m"] | None = None
+
+
+def all_rows_ground(
+    rows: TableRows, marginals: MarginalKind | Literal["auto"], seed: int, progress: Progress
+) -> Ground:
+    """From rows that are all there are."""
+    judged = len(rows.weights) >= _FEWEST_TO_JUDGE
+    others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
+    base = choose_base(rows, others, marginals, seed, progress, _LARGEST)
+    lines = crossed_lines(rows, base, progress) if judged else []
+    mixture = None if base.average is None else base.ordered(base.average)
+    return Ground(base, lines, judged, mixture, final_mixture(rows, base))
+
+
+def judging_rows(layout: Layout, sketch: ContentSketch) -> TableRows:
+    """The rows of a sketch that judge."""
+    # The sketch's last key tells how many distinct rows there are.
+    count = len(sketch.keys) / (float(sketch.keys[-1]) / 2.0**64)
+    return _as_table(layout, sketch, slice(0, int(min(MOST_ROWS, count / _ONE_JUDGE_OF))))
+
+
+def _as_table(layout: Layout, sketch: ContentSketch, chosen: slice) -> TableRows:
+    some = sketch.where(chosen)
+    folds = number_folds(some.keys, N_FOLDS).numbers(some.keys)
+    return table_rows(
+        layout, some.rows, some.weights, some.keys, folds, cell_gaps(layout, sketch.rows)
+    )
+
+
+def large_ground(
+    judges: TableRows,
+    sketch: ContentSketch,
+    source: RowSource,
+    marginals: MarginalKind | Literal["auto"],
+    seed: int,
+    progress: Progress,
+) -> Ground:
+    """From more rows than are looked at one by one."""
+    layout, n_judges = judges.layout, len(judges.keys)
+    sample = _as_table(layout, sketch, slice(n_judges, n_judges + MOST_ROWS))
+    everything = np.ones(len(sample.weights), bool)
+    base = choose_base(sample, everything, marginals, seed, progress, _LARGEST)
+    if base.average is None:
+        return Ground(base, [], True, None, None)
+    gaps = cell_gaps(layout, sketch.rows)
+    whitening = Whitening.by(base, layout, gaps, int(judges.keys[-1]))
+    outside: RowSource = source.mapped(whitening)
+    local = source.local()
+    if local is not None:
+        rows, seen_through = local
+        chunks = (whitening(seen_through(chunk)) for chunk in rows.chunks())
+        outside = StoredRows(progress.rows(chunks, rows.n_rows, "whitened rows"), progress)
+    average, search = grown_average(base, sample, outside, judges, progress)
+    own = ArrayRows(whitening.of(judges), judges.weights)
+    last = base.ordered(last_average(average, search, outside, own))
+    mixture = base.ordered(average)
+    base = base._replace(search=search)
+    found = lines_under(judges, base, mixture, np.ones(n_judges, bool))
+    box = np.stack([sketch.low, sketch.high])[:, np.array(layout.numerics, int)]
+    seen = base.density(layout, None).mapped(box)
+    return Ground(base, [OnLine(*lines) for lines in found], True, mixture, last, seen)
+
+
+def distinct_rows(
+    layout: Layout, codes: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], seed: int
+) -> tuple[TableRows, Int[np.ndarray, " k"]]:
+    """Copies of a row are one, with the sum of their weights; and the folds of all rows that have
+    a weight.
+    """
+    kept = weights > 0
+    codes, weights = codes[kept], weights[kept]
+    whole = np.where(np.isnan(codes), _HOLE, codes)
+    # Sorted before anything is summed, so that the order of the rows changes no last digit.
+    order = np.lexsort(whole.T)
+    codes, weights, whole = codes[order], weights[order], whole[order]
+    first = np.append(True, (np.diff(whole, axis=0) != 0).any(axis=1))
+    totals = np.add.reduceat(weights, np.flatnonzero(first))
+    codes, whole = codes[first], whole[first]
+    # In units of the largest magnitude, so that no square overflows.
+    whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
+    scale = whole.std(axis=0)
+    keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
+    sketch = sketch_rows(codes, totals, keys, MOST_ROWS)
+    numbered = number_folds(sketch.keys, N_FOLDS)
+    folds = numbered.numbers(sketch.keys)
+    of_all = np.empty(len(order), np.int64)
+    of_all[order] = numbered.numbers(keys)[np.cumsum(first) - 1]
+    return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds), of_all
+
+
+def require_distinct_rows(rows: TableRows, name: str) -> None:
+    """Refuse a table with too few rows for a density."""
+    fewest = min(_FEWEST_ROWS + len(rows.layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
+    if len(rows.weights) < fewest:
+        raise ValueError(
+            f"{name} needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
+            "more rows."
+        )

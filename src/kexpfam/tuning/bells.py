@@ -1,0 +1,126 @@
+"""A bell around the prediction of a number by those before it, beside the mixture's conditional.
+
+    q(t | x) = (1 − w) mixture(t | x) + w [(1 − v) N(μ, s²) + v N(μ, (wide s)²)]
+
+Every row is predicted by the others. The shares w and wv are the likeliest for where rows lie under
+the mixture and under both parts of the bell, found by expectation–maximization.
+
+| symbol | name       |
+|--------|------------|
+| w      | share      |
+| v      | wide_share |
+| μ, s   | location, factor |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kexpfam.base.bell import WIDTHS
+from kexpfam.base.covariance import Covariance
+from kexpfam.base.line import OnLine, on_line
+from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
+from kexpfam.tuning.gate import mean_and_error
+from kexpfam.tuning.held_out import likeliest_factor
+from kexpfam.tuning.number_choices import LEAST_GAIN, NumberChoice
+from kexpfam.tuning.number_problem import NumberProblem
+
+__all__ = ["Bell", "fitted_bell", "with_shares"]
+
+# Rows that a bell must have been right at before the mixture counts less than one row.
+_TRIAL_ROWS = 10.0
+# Of the mixture, the bell and its wide part, where their search begins.
+_FIRST_SHARES = 0.5, 0.45, 0.05
+# Rows that stand for experience with other tables, and how many of them lie in the wide part.
+_BEFORE, _ODD_SHARE = 200.0, 0.02
+
+
+class Bell(NamedTuple):
+    """A location, the factor of its deviations, and where rows lie in the bell's two parts."""
+
+    location: Location
+    factor: float
+    narrow: OnLine
+    wide: OnLine
+
+    def beside(self, problem: NumberProblem, choice: NumberChoice) -> OnLine:
+        """The mixture's conditional with the bell."""
+        wide_share = np.full(len(problem.weights), choice.wide_share)
+        bell = self.narrow.stacked(self.wide, wide_share)
+        return problem.line.stacked(bell, choice.share * problem.known)
+
+
+def fitted_bell(
+    problem: NumberProblem, covariance: Covariance, n_points: int, noise_ratio: float | None = None
+) -> Bell:
+    """A location of the rows whose inputs are there, and where each row lies in its bell."""
+    known = problem.where(problem.known)
+    noises = covariance.noise * known.weights.mean() / known.weights
+    left_out: LeftOut
+    if len(noises) <= 2 * n_points:
+        location, left_out = fit_exact(covariance, known.inputs, known.targets, noises)
+    else:
+        location, left_out = fit_points(
+            covariance,
+            known.inputs[:n_points],
+            known.inputs,
+            known.targets,
+            noises,
+            noise_ratio,
+        )
+    scale = np.sqrt(left_out.variance + location.noise)
+    factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
+    mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
+    mean[problem.known], deviation[problem.known] = left_out.mean, factor * scale
+    narrow, wide = (
+        on_line(
+            np.zeros((len(mean), 1)),
+            mean[:, None],
+            width * deviation[:, None],
+            (problem.edges[0], problem.edges[1]),
+            problem.support,
+            problem.cells,
+        )
+        for width in WIDTHS
+    )
+    return Bell(location, factor, narrow, wide)
+
+
+def with_shares(
+    choice: NumberChoice, problem: NumberProblem, bell: Bell
+) -> tuple[NumberChoice, float]:
+    """The likeliest shares of the bell and of its wide part, and what they gain.
+
+    None if that is not beyond doubt.
+    """
+    known, weights = problem.known, problem.weights
+    lines = (problem.line, bell.narrow, bell.wide)
+    logs = np.stack([(line.inside if problem.cells else line.density)[known] for line in lines])
+    logs = np.maximum(logs, -700.0)
+    weights = weights[known] / weights[known].sum()
+    most = min(0.999, len(weights) / (len(weights) + _TRIAL_ROWS))
+    shares = np.array(_FIRST_SHARES)
+    for _ in range(100):
+        members = logs + np.log(np.maximum(shares, 1e-300))[:, None]
+        shares = np.exp(members - np.logaddexp.reduce(members)) @ weights
+        if shares[0] > 1 - 1e-4:
+            return choice, 0.0
+        # As if some rows had been seen before, of which a few were odd.
+        odd = (shares[2] * len(weights) + _ODD_SHARE * _BEFORE) / (
+            shares[1:].sum() * len(weights) + _BEFORE
+        )
+        share = min(float(shares[1:].sum()), most)
+        shares = np.array([1 - share, share * (1 - odd), share * odd])
+    gains = np.logaddexp.reduce(logs + np.log(np.maximum(shares, 1e-300))[:, None]) - logs[0]
+    gain, error = mean_and_error(gains, weights)
+    if gain <= max(error, LEAST_GAIN):
+        return choice, 0.0
+    share = float(shares[1:].sum())
+    found = choice._replace(
+        share=share,
+        wide_share=float(shares[2]) / share,
+        noise_ratio=bell.location.noise_ratio,
+    )
+    return found, gain

@@ -1,0 +1,160 @@
+"""The mixture under a chain of very many rows: chosen on some, judged by some, fitted to all.
+
+Coordinates, size and shrinkage come from a sample of the rows (`kexpfam.tuning.table_base`). The
+mixtures go on from there with the sums of expectation–maximization over all rows but those that
+judge, chunk by chunk, and are tried at twice the size for as long as the judges are better off. So
+no judge has a part in a mixture that it judges, and places in conditionals are out of sample
+without folds. At last the judges join the other rows.
+
+What is missing is drawn given what is there, by the sample's mixture and from a hash of the row:
+every pass meets the same rows.
+
+| symbol | name         | shape  |
+|--------|--------------|--------|
+| z      | rows         | (n, w), z = A⁻¹(t − shift) of noisy scores and mapped numbers t |
+| A⁻¹    | inverse_root | (w, w) |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base.averaged import Average, AverageSearch, fit_average
+from kexpfam.base.ordered import OrderedMixture
+from kexpfam.base.shrunk import StreamedTable, improved_mixtures
+from kexpfam.data.layout import Layout
+from kexpfam.data.marginals import Marginals
+from kexpfam.data.rows import Chunk, RowSource, make_chunk
+from kexpfam.data.sketch import content_keys
+from kexpfam.model.chain_terms import Scores
+from kexpfam.progress import Progress
+from kexpfam.tuning.gate import mean_and_error
+from kexpfam.tuning.table_base import BaseChoice, noisy_scores, redrawn
+from kexpfam.tuning.table_rows import TableRows, table_rows
+
+__all__ = ["Whitening", "grown_average", "last_average", "number_logs"]
+
+# Passes over all rows for each size, and when the judges have joined them.
+_PASSES, _LAST_PASSES = 4, 2
+# Components of a mixture at most, rows for each of them, and nats a row that twice as many must
+# gain: every row that is scored later meets them.
+_LARGEST, _ROWS_PER_COMPONENT, _LEAST_GAIN = 4096, 32, 0.01
+# Rows that judge sizes.
+_JUDGES = 4096
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """A function of chunks: a table's numbers as rows that mixtures are fitted to.
+
+    Rows with keys up to `last_judge` are left out.
+    """
+
+    layout: Layout
+    gaps: Float[np.ndarray, " m"]
+    scores: Scores
+    marginals: Marginals
+    shift: Float[np.ndarray, " w"]
+    inverse_root: Float[np.ndarray, "w w"]
+    mixture: OrderedMixture
+    last_judge: int
+
+    @classmethod
+    def by(
+        cls, choice: BaseChoice, layout: Layout, gaps: Float[np.ndarray, " m"], last_judge: int
+    ) -> Whitening:
+        """With the coordinates and the mixture of a choice."""
+        assert choice.marginals is not None
+        assert choice.average is not None
+        return cls(
+            layout,
+            gaps,
+            choice.scores,
+            choice.marginals,
+            choice.shift,
+            np.linalg.inv(choice.root),
+            choice.ordered(choice.average),
+            last_judge,
+        )
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        keys = content_keys(chunk.rows)
+        kept = (chunk.weights > 0) & (keys > np.uint64(self.last_judge))
+        if not kept.any():
+            return make_chunk(np.zeros((0, len(self.shift))), np.zeros(0))
+        folds = np.zeros(int(kept.sum()), np.int64)
+        rows = table_rows(
+            self.layout, chunk.rows[kept], chunk.weights[kept], keys[kept], folds, self.gaps
+        )
+        return make_chunk(self.of(rows), rows.weights)
+
+    def of(self, rows: TableRows) -> Float[np.ndarray, "n w"]:
+        """Rows whitened, and complete."""
+        gone = np.isnan(rows.numbers)
+        complete = np.where(gone, self.marginals.standardizer.center, rows.numbers)
+        filled = np.concatenate(
+            [noisy_scores(rows, self.scores), self.marginals.forward(complete)], axis=1
+        )
+        if gone.any():
+            filled = redrawn(rows, filled, self.mixture)
+        return (filled - self.shift) @ self.inverse_root.T
+
+
+def number_logs(
+    rows: TableRows, choice: BaseChoice, mixture: OrderedMixture
+) -> Float[np.ndarray, " n"]:
+    """Log densities of all numbers of rows, given their categories."""
+    density = choice.density(rows.layout, mixture)
+    return density.number_logs(rows.parts).sum(axis=1)
+
+
+def grown_average(
+    choice: BaseChoice,
+    sample: TableRows,
+    outside: RowSource,
+    judges: TableRows,
+    progress: Progress,
+) -> tuple[Average, AverageSearch]:
+    """Mixtures of the rows outside, of a size that the judges prefer."""
+    assert choice.average is not None
+    table = StreamedTable([outside], choice.search.pseudo_rows)
+    some = np.flatnonzero(judges.folds > 0)[:_JUDGES]
+    few = judges.where(some)
+
+    def judged(average: Average) -> Float[np.ndarray, " j"]:
+        return number_logs(few, choice, choice.ordered(average))
+
+    white = choice.whitened()
+    search = choice.search
+    best = _improved(choice.average, table, search, _PASSES)
+    logs = judged(best)
+    while 2 * search.n_components <= min(_LARGEST, table.count / _ROWS_PER_COMPONENT):
+        larger = search._replace(n_components=2 * search.n_components)
+        progress.stage(f"{larger.n_components} components")
+        average = fit_average(white, sample.weights, larger, choice.seed)
+        average = _improved(average, table, larger, _PASSES)
+        others = judged(average)
+        gain, error = mean_and_error(others - logs, few.weights)
+        if gain <= max(error, _LEAST_GAIN):
+            break
+        held_out = float(np.average(others, weights=few.weights))
+        best, logs, search = average, others, larger._replace(held_out=held_out)
+    return best, search
+
+
+def last_average(
+    average: Average, search: AverageSearch, outside: RowSource, judges: RowSource
+) -> Average:
+    """The mixtures with the judges among the rows."""
+    return _improved(
+        average, StreamedTable([outside, judges], search.pseudo_rows), search, _LAST_PASSES
+    )
+
+
+def _improved(
+    average: Average, table: StreamedTable, search: AverageSearch, passes: int
+) -> Average:
+    return Average(tuple(improved_mixtures(average.mixtures, table, search.shrinkage, passes)))

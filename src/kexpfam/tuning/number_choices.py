@@ -1,0 +1,41 @@
+"""What was found to pay for a number of a chain beside its mixture."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from kexpfam.base.covariance import Covariance
+from kexpfam.features.inputs import InputFunctions
+from kexpfam.solve.conditional import TiltProblem, likeliest_path
+
+__all__ = ["LEAST_GAIN", "POINTS", "STEPS", "NumberChoice", "TiltChoice"]
+
+# Points of a location, steps for each penalty, and nats a row that a bell or a tilt must gain.
+POINTS, STEPS, LEAST_GAIN = 256, 25, 0.003
+
+
+class TiltChoice(NamedTuple):
+    """A penalty that held-out rows prefer, and where a fit to more rows begins."""
+
+    functions: InputFunctions
+    penalty: float
+    coefficients: Float[np.ndarray, "m k"]
+
+    def fitted_to(self, problem: TiltProblem) -> Float[np.ndarray, "m k"]:
+        """The coefficients of a problem with these functions."""
+        return next(likeliest_path(problem, [self.penalty], STEPS, self.coefficients))
+
+
+class NumberChoice(NamedTuple):
+    """What was found to pay for a number."""
+
+    covariance: Covariance | None = None
+    plain: bool = False
+    n_points: int = POINTS
+    noise_ratio: float = 1.0
+    share: float = 0.0
+    wide_share: float = 0.0
+    tilt: TiltChoice | None = None

@@ -1,0 +1,143 @@
+"""Mixtures of rows that are visited and not held, and conditionals with live components alone."""
+
+from __future__ import annotations
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from kexpfam import KernelChain
+from kexpfam.base.live import walk_live
+from kexpfam.base.ordered import OrderedMixture, walk
+from kexpfam.base.shrunk import MonomialTable, Start, StreamedTable, improved_mixtures, mixture_path
+from kexpfam.data.content_sketch import ContentSketching
+from kexpfam.data.layout import layout_of
+from kexpfam.data.mixed import read_mixed
+from kexpfam.data.rows import ArrayRows
+from kexpfam.pipeline import chain, chain_ground
+from kexpfam.progress import Progress
+from kexpfam.tuning.large_base import Whitening
+from kexpfam.tuning.table_base import choose_base
+
+
+def test_steps_over_chunks_are_those_over_all_rows(generator):
+    rows, weights = generator.normal(size=(700, 3)), generator.uniform(0.5, 2.0, 700)
+    rows[:300] += 3.0
+    table = MonomialTable(rows, weights, 5.0)
+    starts = next(mixture_path(table, [Start(4, 0), Start(2, 1)], [6.0]))
+    parts = [
+        ArrayRows(rows[:450], weights[:450], chunk_rows=77),
+        ArrayRows(rows[450:], weights[450:]),
+    ]
+    streamed = StreamedTable(parts, 5.0)
+    found = streamed.expected(starts)
+    expected = table.expected(starts)
+    # Log densities in single precision.
+    np.testing.assert_allclose(found.likelihoods, expected.likelihoods, atol=1e-5)
+    np.testing.assert_allclose(found.sums, expected.sums, atol=1e-5)
+    assert streamed.count == pytest.approx(table.count)
+    for one, other in zip(
+        improved_mixtures(starts, streamed, 2.0, 3),
+        improved_mixtures(starts, table, 2.0, 3),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one.means, other.means, atol=1e-4)
+        np.testing.assert_allclose(one.covariances, other.covariances, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def large_mixture():
+    generator = np.random.default_rng(0)
+    count, width = 1200, 5
+    roots = 0.15 * generator.normal(size=(count, width, width)) + 0.1 * np.eye(width)
+    covariances = roots @ roots.transpose(0, 2, 1) + 1e-3 * np.eye(width)
+    # One wide component of small weight, as averages have.
+    covariances[0] = 9 * np.eye(width)
+    weights = generator.dirichlet(np.ones(count))
+    return OrderedMixture(weights, generator.normal(size=(count, width)), covariances)
+
+
+def test_dropped_components_change_nothing_that_can_be_seen(large_mixture, generator):
+    chosen = generator.integers(0, 1200, 40)
+    rows = large_mixture.means[chosen] + 0.2 * generator.normal(size=(40, 5))
+    # Rows where no component expects them: the best ones at the end are far behind at first.
+    rows[20:] = generator.normal(0.0, 3.0, (20, 5))
+    rows[30:, 0] = rows[30:, 1] = large_mixture.means[chosen[30:], 0]
+    factors = large_mixture.factors(np.ones(5, bool))
+    whole, live = walk(factors, rows), walk_live(factors, rows)
+    assert live.columns[-1].residuals.shape[1] < 0.5 * len(large_mixture.weights)
+    bound = (5 + 1) * 1200 * np.exp(-30.0)
+    sums = live.log_density.sum(axis=1) - whole.log_density.sum(axis=1)
+    assert np.abs(sums).max() < bound + 1e-10
+    # Weights that are left add up to one.
+    for column in live.columns:
+        np.testing.assert_allclose(np.exp(column.log_weights).sum(axis=1), 1.0, atol=1e-9)
+
+
+def test_missing_columns_are_left_out_of_live_components(large_mixture, generator):
+    there = np.array([True, False, True, True, False])
+    rows = np.where(there, large_mixture.means[:30], 0.0)
+    factors = large_mixture.factors(there)
+    np.testing.assert_allclose(
+        walk_live(factors, rows).log_density[:, there],
+        walk(factors, rows).log_density[:, there],
+        atol=1e-8,
+    )
+
+
+# -- more rows than are looked at one by one -----------------------------------------------------
+
+
+def spirals(n_rows, seed):
+    generator = np.random.default_rng(seed)
+    turn = generator.uniform(0.0, 12.0, n_rows)
+    rows = np.stack([turn * np.cos(turn), turn * np.sin(turn)], axis=1)
+    frame = pd.DataFrame(rows + 0.2 * generator.normal(size=rows.shape), columns=["x", "y"])
+    frame["side"] = np.where(frame["x"] > generator.normal(size=n_rows), "east", "west")
+    frame.loc[generator.random(n_rows) < 0.1, "y"] = np.nan
+    return frame
+
+
+@pytest.fixture
+def few_rows_looked_at(monkeypatch):
+    for module in (chain, chain_ground):
+        monkeypatch.setattr(module, "MOST_ROWS", 400)
+
+
+def test_mixtures_of_all_rows_are_better_than_those_of_a_sample(few_rows_looked_at):
+    frame, others = spirals(3000, 0), spirals(500, 1)
+    large = KernelChain(random_state=0).fit(frame)
+    small = KernelChain(random_state=0).fit(frame[:400])
+    base = [
+        model.density_.untilted().log_density(model.as_numbers(others)) for model in (large, small)
+    ]
+    # Three thousand rows against four hundred: some tenths of a nat.
+    assert base[0].mean() > base[1].mean() + 0.1
+    assert large.base_search_.n_components > small.base_search_.n_components
+    streamed = KernelChain(random_state=0).fit(frame[k : k + 999] for k in range(0, 3000, 999))
+    np.testing.assert_array_equal(streamed.score_samples(others), large.score_samples(others))
+    on_cluster = KernelChain(random_state=0).fit(dd.from_pandas(frame, npartitions=3))
+    found = on_cluster.density_.untilted().log_density(large.as_numbers(others))
+    # Sums of other blocks in single precision.
+    np.testing.assert_allclose(found, base[0], atol=0.01)
+
+
+def test_judges_have_no_part_in_the_mixture_that_they_judge(few_rows_looked_at):
+    frame = spirals(2000, 0)
+    table, codes = read_mixed(frame, list(frame.columns), np.ones(2000), None)
+    layout = layout_of(table.kinds)
+    source = ArrayRows(codes, np.ones(2000), chunk_rows=300)
+    sketch = ContentSketching(800)(source.chunks())
+    judges = chain_ground.judging_rows(layout, sketch)
+    # A quarter of two thousand, but no more than four hundred.
+    assert len(judges.keys) == 400
+    base = choose_base(judges, np.ones(400, bool), "auto", 0, Progress())
+    gaps = np.zeros(len(layout.numerics))
+    whitening = Whitening.by(base, layout, gaps, int(judges.keys[-1]))
+    chunks = list(map(whitening, source.chunks()))
+    assert sum(len(chunk.weights) for chunk in chunks) == 2000 - 400
+    assert np.isfinite(np.concatenate([chunk.rows for chunk in chunks])).all()
+    # In other chunks the same rows have the same numbers drawn for what is missing.
+    again = whitening(next(iter(ArrayRows(codes, np.ones(2000)).chunks())))
+    np.testing.assert_allclose(again.rows, np.concatenate([chunk.rows for chunk in chunks]))
