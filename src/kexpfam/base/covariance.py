@@ -82,8 +82,12 @@ def _squares(
 ) -> Float[np.ndarray, "n m"]:
     """Squared distances: |u|² + |v|² − 2u·v, as one product of rows with two more columns."""
     one, other = one / length_scale, other / length_scale
-    left = np.column_stack([-2.0 * one, (one**2).sum(axis=1), np.ones(len(one))])
-    right = np.column_stack([other, np.ones(len(other)), (other**2).sum(axis=1)])
+    # Both row by row in memory, whatever came in, so that sums are always rounded alike.
+    left, right = (np.ones((len(rows), rows.shape[1] + 2)) for rows in (one, other))
+    np.multiply(one, -2.0, out=left[:, :-2])
+    left[:, -2] = (one**2).sum(axis=1)
+    right[:, :-2] = other
+    right[:, -1] = (other**2).sum(axis=1)
     squares = left @ right.T
     return np.maximum(squares, 0.0, out=squares)
 

@@ -202,7 +202,9 @@ def target_lines(mixture: OrderedMixture) -> TargetLines:
     inputs = slice(0, width - 1)
     own = factors.turns[-1, -1]
     logs = factors.log_weights - np.log(factors.deviations[inputs]).sum(axis=0)
-    turns, shifts = factors.turns[inputs, inputs], factors.shifts[inputs]
+    # In one order, so that sums are rounded alike wherever the mixture comes from.
+    turns = np.ascontiguousarray(factors.turns[inputs, inputs])
+    shifts = np.ascontiguousarray(factors.shifts[inputs])
     # −½|xT − s|² = −½ xTTᵀx + xTs − ½|s|²
     forms = np.concatenate(
         [

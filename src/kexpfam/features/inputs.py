@@ -73,7 +73,8 @@ def input_functions(
         kind,
         length_scale,
         points,
-        vectors * signs / np.sqrt(values),
+        # In the order of memory that files keep, so that products are rounded alike.
+        np.ascontiguousarray(vectors * signs / np.sqrt(values)),
         points.min(axis=0),
         points.max(axis=0),
     )

@@ -28,7 +28,7 @@ _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS, _FOLD_STEPS = 40, 12, 25, 8
 # Steps after which the better of two kernels goes on alone.
 _RIVAL_STEPS = 8
 # A step that gains less than so many nats a row is the last.
-_LEAST_GAIN = 1e-5
+_LEAST_GAIN = 1e-6
 
 
 # Threads of BLAS cost more than they gain in matrices of a few hundred rows.
