@@ -104,6 +104,31 @@ def chain_scaling() -> str:
     )
 
 
+def conditional_scaling() -> str:
+    rows = [
+        [
+            f"{one['rows']:,}",
+            one["solution"].replace("_", " "),
+            one["source"],
+            f"{one['fit_seconds']:.1f}",
+            f"{one['megabytes']:.0f}",
+            f"{one['log_density']:.3f}",
+            f"{one['milliseconds_a_row']:.3f}",
+        ]
+        for one in read("conditional_scaling")["runs"]
+    ]
+    return (
+        "Fits of `ConditionalKernelExponentialFamily` to eight inputs and a target with two "
+        "branches: CPU seconds, and by how much the largest resident memory grew. Of more than "
+        "20,000 rows a sample by keys is looked at and sums over all rows are kept, so that "
+        "memory stays where it is.\n\n"
+        + table(
+            ["rows", "solution", "given as", "seconds", "MB", "log density", "ms a row to score"],
+            rows,
+        )
+    )
+
+
 def prediction() -> str:
     found = read("prediction")
     rows = [
@@ -240,6 +265,7 @@ SECTIONS = {
     "The pass over the rows (`moments.py`)": moments,
     "Growth (`scaling.py`)": scaling,
     "Growth of tables (`chain_scaling.py`)": chain_scaling,
+    "Growth, of conditional fits (`conditional_scaling.py`)": conditional_scaling,
     "Beside other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
     "Low dimensions (`grid.py`)": grid,

@@ -23,6 +23,7 @@ from kexpfam import (
     load,
 )
 from kexpfam.bridges import jax_log_density
+from kexpfam.model.at_rows import location_at_rows
 
 SCORE_SAMPLES_TAKES_Y = "the check calls score_samples(X), and a density of y needs y"
 
@@ -78,6 +79,15 @@ def test_a_row_is_judged_alone_and_in_any_order(model, pairs):
     np.testing.assert_allclose(
         model.score_samples(X, y)[order], model.score_samples(X[order], y[order]), rtol=1e-9
     )
+
+
+def test_what_a_location_says_can_be_kept(model, pairs):
+    X, y = pairs
+    density = model.density_
+    at = location_at_rows(density.location, density.functions, density.standardizer.forward(X))
+    np.testing.assert_allclose(density.log_density(at, y), density.log_density(X, y), rtol=1e-9)
+    part = slice(3, 9)
+    np.testing.assert_allclose(density.cdf(at[part], y[part]), density.cdf(X[part], y[part]))
 
 
 def test_the_tilt_pays_where_noise_is_skewed_and_uneven(model):

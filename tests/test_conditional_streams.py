@@ -98,6 +98,19 @@ def test_streams_give_the_model_of_the_arrays(kind, pairs, new, table, fitted, t
     )
 
 
+def test_the_likeliest_tilt_of_a_sample_has_the_location_of_all(pairs, new, table, tmp_path):
+    X, y = pairs
+    pa.parquet.write_table(table.select(["y", "a", "b"]), tmp_path / "rows.parquet")
+    parts = [slice(start, start + 170) for start in range(0, 1000, 170)]
+    given = [(X, y), (((X[part], y[part]) for part in parts),), (tmp_path / "rows.parquet", "y")]
+    models = [summed(solution="likelihood").fit(*arguments) for arguments in given]
+    logs = [model.density_.log_density(*new) for model in models]
+    assert [model.weight_ for model in models] == [1000, 1000, 1000]
+    for model, found in zip(models, logs, strict=True):
+        assert len(model.density_.location.points) == POINTS
+        np.testing.assert_allclose(found, logs[0], atol=1e-5)
+
+
 def test_rows_are_added_merged_and_forgotten(pairs, new, fitted):
     X, y = pairs
     first, later = slice(0, 600), slice(600, None)

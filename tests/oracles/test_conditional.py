@@ -220,6 +220,15 @@ def test_gradient_of_the_likelihood_against_differences(generator):
     np.testing.assert_allclose(derivative.ravel(), differences, atol=1e-6)
 
 
+def test_single_precision_is_the_same_to_six_digits(generator):
+    _, problem = make_problem(generator)
+    coefficients = 0.5 * generator.standard_normal((3, problem.shown.shape[1]))
+    value, derivative = problem.loss(coefficients)
+    rounded, other = problem.single().loss(coefficients)
+    assert rounded == pytest.approx(value, abs=1e-6)
+    np.testing.assert_allclose(other, derivative, atol=1e-6)
+
+
 def test_the_loss_is_minus_the_mean_gain(generator):
     _, problem = make_problem(generator)
     coefficients = 0.5 * generator.standard_normal((3, problem.shown.shape[1]))

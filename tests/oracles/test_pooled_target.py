@@ -71,6 +71,18 @@ def test_it_is_normalized_and_its_cdf_is_the_integral(model, rows):
         assert model.cdf(at, np.array([middle]))[0] == pytest.approx(0.6, abs=1e-6)
 
 
+def test_quantiles_invert_the_cdf_far_into_the_tails(model, rows):
+    levels = np.array([1e-9, 1e-4, 0.05, 0.35, 0.5, 0.95, 1 - 1e-6])
+    found = model.predict_quantiles(rows, levels)
+    assert (np.diff(found, axis=1) > 0).all()
+    masses = model.density_.slices(rows).cdf(found)
+    # Near a bound the targets themselves are rounded: a few units of the last digit of one.
+    expected = np.broadcast_to(levels, masses.shape)
+    np.testing.assert_allclose(masses, expected, rtol=1e-6, atol=1e-14)
+    ends = model.density_.quantiles(rows, np.tile([0.0, 1.0], (len(rows), 1)))
+    np.testing.assert_array_equal(ends, np.broadcast_to(model.bounds_, ends.shape))
+
+
 def test_moments_are_integrals(model, rows):
     for row in rows[:4]:
         at = row[None]
@@ -143,6 +155,9 @@ def test_lines_are_ratios_of_the_mixtures_densities():
     apart = 1e-5
     slope = (lines.below(several + apart) - lines.below(several - apart)) / (2 * apart)
     np.testing.assert_allclose(slope, np.exp(lines.log_density(several)), rtol=1e-6)
+    both = lines.below_and_density(several)
+    np.testing.assert_allclose(both[0], lines.below(several), rtol=1e-12)
+    np.testing.assert_allclose(both[1], np.exp(lines.log_density(several)), rtol=1e-12)
 
 
 def test_the_share_is_the_likeliest():

@@ -9,7 +9,8 @@ the evidence (log marginal likelihood) and its derivative in any parameter θ ar
     L = −½ yᵀK⁻¹y − ½ log|K|          ∂L/∂θ = ½ tr((ααᵀ − K⁻¹) ∂K/∂θ),   α = K⁻¹y
 
 (Rasmussen and Williams 2006, chapter 5). Derivatives in all length-scales at once are matrix
-products: Σ_ik V_ik (x_ij − x_kj)² = 2 Σ_i V_i· x_ij² − 2 x_jᵀV x_j for symmetric V.
+products: Σ_ik V_ik (x_ij − x_kj)² = Σ_i (V_i· + V_·i) x_ij² − 2 x_jᵀV x_j, for K⁻¹ with its lower
+half alone.
 
 | symbol | name         | shape  |
 |--------|--------------|--------|
@@ -27,6 +28,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import lapack
+from scipy.linalg.blas import dsyrk
 from scipy.optimize import minimize
 
 __all__ = ["Covariance", "Kind", "evidence", "tune_covariance"]
@@ -78,26 +80,35 @@ def _squares(
     other: Float[np.ndarray, "m d"],
     length_scale: Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, "n m"]:
+    """Squared distances: |u|² + |v|² − 2u·v, as one product of rows with two more columns."""
     one, other = one / length_scale, other / length_scale
-    squares = one @ (-2.0 * other.T)
-    squares += (one**2).sum(axis=1)[:, None]
-    squares += (other**2).sum(axis=1)
+    # Both row by row in memory, whatever came in, so that sums are always rounded alike.
+    left, right = (np.ones((len(rows), rows.shape[1] + 2)) for rows in (one, other))
+    np.multiply(one, -2.0, out=left[:, :-2])
+    left[:, -2] = (one**2).sum(axis=1)
+    right[:, :-2] = other
+    right[:, -1] = (other**2).sum(axis=1)
+    squares = left @ right.T
     return np.maximum(squares, 0.0, out=squares)
 
 
 def _profile(
     kind: Kind, squares: Float[np.ndarray, "n m"]
 ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
-    """g of squared distances, and −2g'."""
+    """g of squared distances, and −2g'; the distances are written over."""
     if kind == "rbf":
         profile = _values(kind, squares)
         return profile, profile
-    roots = np.sqrt(5 * squares)
-    slope = np.exp(-roots)
+    squares *= 5.0
+    roots = np.sqrt(squares)
+    decay = np.exp(-roots)
     roots += 1.0
-    slope *= roots
-    slope *= 5 / 3
-    return _values(kind, squares), slope
+    squares *= 1 / 3
+    squares += roots
+    squares *= decay
+    roots *= decay
+    roots *= 5 / 3
+    return squares, roots
 
 
 def _values(kind: Kind, squares: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
@@ -126,36 +137,30 @@ def evidence(
     found = from_logs(kind, logs)
     n_rows, n_columns = rows.shape
     profile, slope = _profile(kind, _squares(rows, rows, found.length_scale))
-    plane = found.plane / n_columns * (rows @ rows.T)
-    matrix = found.smooth * profile
-    matrix += plane
-    matrix += 1.0
+    # Only the lower triangle is summed, factored and inverted; profile and slope are symmetric.
+    planes = np.column_stack([np.sqrt(found.plane / n_columns) * rows, np.ones(n_rows)])
+    matrix = dsyrk(1.0, planes, beta=found.smooth, c=profile.T, lower=True)
     matrix[np.diag_indices(n_rows)] += found.noise * relative
-    factor, failed = lapack.dpotrf(matrix.T, lower=True, overwrite_a=True)
+    factor, failed = lapack.dpotrf(matrix, lower=True, overwrite_a=True)
     if failed:
         return -np.inf, np.zeros(len(logs))
-    log_roots = np.log(np.diag(factor)).sum()
-    inverse, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
+    coefficients, _ = lapack.dpotrs(factor, targets, lower=True)
+    value = -0.5 * targets @ coefficients - np.log(np.diag(factor)).sum()
     # LAPACK leaves the other triangle as it was: zeros.
-    weights = -(inverse + inverse.T)
-    weights[np.diag_indices(n_rows)] /= 2
-    coefficients = -(weights @ targets)
-    value = -0.5 * targets @ coefficients - log_roots
-    weights += np.outer(coefficients, coefficients)
-    pulls = found.smooth * weights
-    pulls *= slope
+    half, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
+    variances = np.diag(half).copy()
+    smooth = coefficients @ profile @ coefficients - 2 * np.vdot(half.T, profile) + variances.sum()
+    plane = ((coefficients @ rows) ** 2).sum() - 2 * np.vdot(rows, half @ rows)
+    plane += variances @ (rows**2).sum(axis=1)
+    noise = (coefficients**2 - variances) @ relative
     scaled = rows / found.length_scale
-    lengths = pulls.sum(axis=1) @ scaled**2 - ((pulls @ scaled) * scaled).sum(axis=0)
-    derivative = np.concatenate(
-        [
-            lengths,
-            [
-                0.5 * found.smooth * np.vdot(weights, profile),
-                0.5 * np.vdot(weights, plane),
-                0.5 * found.noise * np.diag(weights) @ relative,
-            ],
-        ]
-    )
+    half *= slope.T
+    turned = coefficients[:, None] * scaled
+    sums = coefficients * (slope @ coefficients) - half.sum(axis=1) - half.sum(axis=0)
+    pulls = turned * (slope @ turned) - 2 * scaled * (half @ scaled)
+    lengths = sums @ scaled**2 - pulls.sum(axis=0)
+    variance_parts = [found.smooth * smooth, found.plane / n_columns * plane, found.noise * noise]
+    derivative = np.concatenate([found.smooth * lengths, 0.5 * np.array(variance_parts)])
     return float(value), derivative
 
 
@@ -178,8 +183,12 @@ def tune_covariance(
     relative: Float[np.ndarray, " n"],
     start: Covariance | None = None,
     n_steps: int = 60,
+    least_gain: float = 1e-9,
 ) -> tuple[Covariance, float]:
-    """The parameters with the highest evidence, by L-BFGS; and the evidence per row."""
+    """The parameters with the highest evidence, by L-BFGS; and the evidence per row.
+
+    A step that gains less than so many nats a row is the last.
+    """
     n_rows, n_columns = rows.shape
     center = 0.5 * np.log(n_columns)
     if start is None:
@@ -197,6 +206,11 @@ def tune_covariance(
         return -value / n_rows, (_PULL * away - derivative) / n_rows
 
     found = minimize(
-        loss, logs, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": n_steps}
+        loss,
+        logs,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": n_steps, "ftol": least_gain},
     )
     return from_logs(kind, found.x), -float(found.fun)

@@ -240,7 +240,7 @@ def solve_points(
     # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
     inner = solve_triangular(factor, solve_triangular(factor, products, lower=True).T, lower=True)
     told, directions = eigh((inner + inner.T) / 2, overwrite_a=True)
-    # In the order of rows, as it comes from a file: products round in the same way.
+    # In the order of memory that files keep, so that products are rounded alike.
     whitening = np.ascontiguousarray(solve_triangular(factor.T, directions, lower=False))
     pulls = (sums.pulls @ whitening) / noise
     told = np.maximum(told, 0.0)

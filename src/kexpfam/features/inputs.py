@@ -73,7 +73,7 @@ def input_functions(
         kind,
         length_scale,
         points,
-        # As it lies in memory when it comes from a file: products round in the same way.
+        # In the order of memory that files keep, so that products are rounded alike.
         np.ascontiguousarray(vectors * signs / np.sqrt(values)),
         points.min(axis=0),
         points.max(axis=0),

@@ -42,6 +42,7 @@ from kexpfam.data.response import Response
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import residual_functions
+from kexpfam.model.at_rows import AtRows, location_at_rows
 from kexpfam.model.lattice import Lattice, LatticeSlices, lattice_slices
 from kexpfam.model.pooled_slices import PooledSlices
 from kexpfam.model.slices import N_FINE_NODES, N_NODES, Slices, normalized_slices
@@ -98,17 +99,21 @@ class ConditionalDensity:
         self, rows: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """μ and s, in the coordinate of t."""
-        mean, variance = self.location.predict(self.standardizer.forward(rows))
-        return mean, self._whole_factor * np.sqrt(variance + self.location.noise)
+        at = location_at_rows(self.location, None, self.standardizer.forward(rows))
+        return at.mean, self._whole_factor * at.deviation
 
     def slices(
-        self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
+        self, rows: Float[np.ndarray, "n d"] | AtRows, n_nodes: int = N_FINE_NODES
     ) -> Slices | PooledSlices | LatticeSlices:
         """The normalized densities over y at rows, on nodes or on the points of a lattice."""
-        mean, scale = self.location_and_scale(rows)
-        inputs = self.standardizer.forward(rows)
+        at = rows
+        if not isinstance(at, AtRows):
+            functions = self.functions if self.bell_is_tilted else None
+            at = location_at_rows(self.location, functions, self.standardizer.forward(at))
+        mean, scale = at.mean, self._whole_factor * at.deviation
         if self.bell_is_tilted:
-            slopes = self.functions(inputs) @ self.coefficients
+            assert at.functions is not None
+            slopes = at.functions @ self.coefficients
         else:
             slopes = np.zeros((len(rows), self.coefficients.shape[1]))
         if self.lattice is not None:
@@ -116,10 +121,10 @@ class ConditionalDensity:
         kernel = normalized_slices(self.response, mean, scale, slopes, self.bounds, n_nodes)
         if self._lines is None:
             return kernel
-        return PooledSlices(kernel, self._lines.at(inputs), self.share, self.bounds)
+        return PooledSlices(kernel, self._lines.at(at.inputs), self.share, self.bounds)
 
     def blocks(
-        self, rows: Float[np.ndarray, "n d"], n_nodes: int = N_FINE_NODES
+        self, rows: Float[np.ndarray, "n d"] | AtRows, n_nodes: int = N_FINE_NODES
     ) -> Iterator[tuple[Slices | PooledSlices | LatticeSlices, slice]]:
         """The slices of one block of rows after the other, and which rows they are."""
         for first in range(0, len(rows), _BLOCK):
@@ -127,13 +132,13 @@ class ConditionalDensity:
             yield self.slices(rows[part], n_nodes), part
 
     def log_density(
-        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+        self, rows: Float[np.ndarray, "n d"] | AtRows, y: Float[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """log p(y | x); −∞ outside the bounds."""
         return self.log_density_and_error(rows, y)[0]
 
     def log_density_and_error(
-        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+        self, rows: Float[np.ndarray, "n d"] | AtRows, y: Float[np.ndarray, " n"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """log p(y | x), and an estimate of the quadrature's error in it."""
         pairs = (
@@ -221,20 +226,20 @@ class ConditionalDensity:
         return _joined(found, levels.shape[1:])
 
     def cdf(
-        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"]
+        self, rows: Float[np.ndarray, "n d"] | AtRows, y: Float[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """The mass below a target for each row."""
         found = (slices.cdf(y[part, None])[:, 0] for slices, part in self.blocks(rows))
         return _joined(found, ())
 
     def stretches(
-        self, rows: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], coverage: float
+        self, at: AtRows, y: Float[np.ndarray, " n"], coverage: float
     ) -> Float[np.ndarray, " n"]:
         """By how much each row's interval must be stretched about its location to reach y."""
-        ends = np.broadcast_to([(1 - coverage) / 2, (1 + coverage) / 2], (len(rows), 2))
+        ends = np.broadcast_to([(1 - coverage) / 2, (1 + coverage) / 2], (len(at), 2))
         found = []
-        for slices, part in self.blocks(rows):
-            mean, scale = self.location_and_scale(rows[part])
+        for slices, part in self.blocks(at):
+            mean, scale = at.mean[part], self._whole_factor * at.deviation[part]
             low, high = (
                 (self.response.forward(end) - mean) / scale
                 for end in slices.quantiles(ends[part]).T

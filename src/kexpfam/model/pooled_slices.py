@@ -3,14 +3,16 @@
     p(y | x) = (1 − w) p_kernel(y | x) + w p_mixture(y | x)
 
 Both are normalized, so the pool is, without a quadrature of its own; so are its cdf and derivatives
-those of the parts. Quantiles are read off nodes and then mended by Newton's steps. Between bounds
-the mixture is cut off and divided by what it has inside.
+those of the parts. Quantiles are read off a coarse table of the cdf, and then found by Newton's
+steps, or by halving where those lead out of the bracket. Between bounds the mixture is cut off and
+divided by what it has inside.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,13 +21,16 @@ from numpy.polynomial.legendre import leggauss
 from kexpfam.base.target_mixture import LineMixtures
 from kexpfam.data.response import Response
 from kexpfam.features.residual import REACH
-from kexpfam.model.slices import N_FINE_NODES, N_NODES, Slices
+from kexpfam.model.cells import Cells
+from kexpfam.model.slices import N_FINE_NODES, Slices
 
-__all__ = ["PooledSlices", "log_mixture", "log_pool"]
+__all__ = ["PooledSlices", "log_mixture", "log_pool", "mixture_below"]
 
 # Nodes reach over so many deviations of every component with more than this weight.
 _COMPONENT_REACH, _SEEN = 6.0, np.log(1e-4)
-_NEWTON_STEPS = 3
+# Nodes of the table that quantiles are first read off; widths of its cells that a step may have;
+# steps at most, and the error of the cdf that ends them, of the mass on the smaller side.
+_TABLE, _LONGEST, _MOST_STEPS, _MISSED, _ROUNDED = 81, 8.0, 60, 1e-8, 1e-15
 _TINY = 1e-300
 # Log weights of components that count for moments.
 _COUNTED = -25.0
@@ -57,6 +62,19 @@ def log_mixture(
     return np.where((y >= bounds[0]) & (y <= bounds[1]), found, -np.inf)
 
 
+def mixture_below(
+    lines: LineMixtures,
+    response: Response,
+    y: Float[np.ndarray, "n m"],
+    bounds: tuple[float, float],
+) -> Float[np.ndarray, "n m"]:
+    """The mass below targets of mixtures of t(y), between the bounds."""
+    ends = _masses_below_bounds(lines, response, bounds)
+    masses = lines.below(response.forward(y))
+    inside = np.maximum(ends[:, 1:] - ends[:, :1], _TINY)
+    return np.clip((masses - ends[:, :1]) / inside, 0.0, 1.0)
+
+
 def _masses_below_bounds(
     lines: LineMixtures, response: Response, bounds: tuple[float, float]
 ) -> Float[np.ndarray, "n 2"]:
@@ -66,6 +84,50 @@ def _masses_below_bounds(
         if np.isfinite(bound):
             ends[:, place] = lines.below(response.forward(np.full((n_rows, 1), bound)))[:, 0]
     return ends
+
+
+class _Pool(NamedTuple):
+    """What the cdf of some rows is made of.
+
+    `place` is where and how wide residuals stand in t; `inside` the mixture's mass below the bounds
+    and between them.
+    """
+
+    cells: Cells
+    lines: LineMixtures
+    place: tuple[Float[np.ndarray, "n 1"], Float[np.ndarray, "n 1"]]
+    inside: tuple[Float[np.ndarray, "n 1"], Float[np.ndarray, "n 1"]]
+    share: float
+
+    def mass_and_density(
+        self, residuals: Float[np.ndarray, "n m"]
+    ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
+        """The mass below residuals, and its derivative."""
+        (mean, scale), (start, whole) = self.place, self.inside
+        mass, density = self.cells.mass_and_density(residuals)
+        below, slope = self.lines.below_and_density(mean + scale * residuals)
+        other = np.clip((below - start) / whole, 0.0, 1.0)
+        return (
+            (1 - self.share) * mass + self.share * other,
+            (1 - self.share) * density + self.share * scale * slope / whole,
+        )
+
+
+def _stepped(
+    at: Float[np.ndarray, "n m"],
+    off: Float[np.ndarray, "n m"],
+    density: Float[np.ndarray, "n m"],
+    bracket: tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]],
+    width: Float[np.ndarray, "n 1"],
+) -> Float[np.ndarray, "n m"]:
+    """Newton's step of a few widths at most, or the middle of the bracket."""
+    low, high = bracket
+    step = np.clip(off / np.maximum(density, _TINY), -_LONGEST * width, _LONGEST * width)
+    tried = at - step
+    with np.errstate(invalid="ignore"):
+        middle = (low + high) / 2
+    outside = (tried <= low) | (tried >= high)
+    return np.where(outside & np.isfinite(middle), middle, tried)
 
 
 @dataclass(frozen=True)
@@ -93,29 +155,82 @@ class PooledSlices:
 
     def cdf(self, y: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """The mass below targets."""
-        masses = self.lines.below(self.kernel.response.forward(y))
-        inside = np.maximum(self._ends[:, 1:] - self._ends[:, :1], _TINY)
-        other = np.clip((masses - self._ends[:, :1]) / inside, 0.0, 1.0)
+        other = mixture_below(self.lines, self.kernel.response, y, self.bounds)
         return (1 - self.share) * self.kernel.cdf(y) + self.share * other
 
     def quantiles(self, levels: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """Targets with so much mass below."""
-        found = self._on_nodes(N_NODES).quantiles(levels)
-        off = self.cdf(found) - levels
-        for _ in range(_NEWTON_STEPS):
-            step = off / np.maximum(np.exp(self.log_density(found)), _TINY)
-            tried = np.clip(found - step, *self.bounds)
-            missed = self.cdf(tried) - levels
-            better = np.abs(missed) < np.abs(off)
-            found, off = np.where(better, tried, found), np.where(better, missed, off)
-        return found
+        found, width = self._table_quantiles(levels)
+        low, high = (np.full(found.shape, end) for end in (-np.inf, np.inf))
+        going_on = np.arange(len(found))
+        wanted = _MISSED * np.minimum(levels, 1 - levels) + _ROUNDED
+        for _ in range(_MOST_STEPS):
+            at, part = found[going_on], self._where(going_on)
+            mass, density = part.mass_and_density(at)
+            off = mass - levels[going_on]
+            missed = np.abs(off) > wanted[going_on]
+            low[going_on] = np.where(off <= 0, at, low[going_on])
+            high[going_on] = np.where(off >= 0, at, high[going_on])
+            bracket = low[going_on], high[going_on]
+            found[going_on] = np.where(
+                missed, _stepped(at, off, density, bracket, width[going_on]), at
+            )
+            going_on = going_on[missed.any(axis=1)]
+            if not len(going_on):
+                break
+        ends = self.kernel.low[:, None], self.kernel.high[:, None]
+        found = np.where(levels <= 0, ends[0], np.where(levels >= 1, ends[1], found))
+        return np.clip(self.kernel.targets(np.clip(found, *ends)), *self.bounds)
+
+    def _where(self, rows: np.ndarray) -> _Pool:
+        kernel, ends = self.kernel, self._ends[rows]
+        return _Pool(
+            kernel.cells.where(rows),
+            self.lines.where(rows),
+            (kernel.mean[rows, None], kernel.scale[rows, None]),
+            (ends[:, :1], np.maximum(ends[:, 1:] - ends[:, :1], _TINY)),
+            self.share,
+        )
+
+    def _table_quantiles(
+        self, levels: Float[np.ndarray, "n m"]
+    ) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n 1"]]:
+        """Residuals about where the quantiles are, and the width of the table's cells."""
+        kernel = self.kernel
+        first, last = self._reach()
+        width = (last - first)[:, None] / (_TABLE - 1)
+        nodes = first[:, None] + width * np.arange(_TABLE)
+        t = kernel.mean[:, None] + kernel.scale[:, None] * nodes
+        densities = self.lines.density(t, _SEEN)
+        sums = np.zeros(nodes.shape)
+        np.cumsum(densities[:, 1:] + densities[:, :-1], axis=1, out=sums[:, 1:])
+        sums /= np.maximum(sums[:, -1:], _TINY)
+        masses = (1 - self.share) * kernel.cells.mass_and_density(nodes)[0] + self.share * sums
+        offsets = 2.0 * np.arange(len(masses))[:, None]
+        places = np.searchsorted((masses + offsets).ravel(), (levels + offsets).ravel(), "right")
+        cell = places.reshape(levels.shape) - np.arange(len(masses))[:, None] * _TABLE - 1
+        cell = np.clip(cell, 0, _TABLE - 2)
+        before, after = (np.take_along_axis(masses, cell + more, 1) for more in (0, 1))
+        along = np.clip((levels - before) / np.maximum(after - before, _TINY), 0.0, 1.0)
+        return first[:, None] + width * (cell + along), width
 
     @cached_property
     def on_nodes(self) -> Slices:
         """The pool at equally spaced nodes that reach over both, for modes and sets."""
-        return self._on_nodes(N_FINE_NODES)
+        kernel = self.kernel
+        first, last = self._reach()
+        steps = np.linspace(0, 1, N_FINE_NODES)
+        nodes = first[:, None] + (last - first)[:, None] * steps
+        y = kernel.targets(nodes)
+        if np.isfinite(self.bounds).any():
+            y = np.clip(y, *self.bounds)
+        logs = self.log_density(y) - kernel.response.log_slope(y) + np.log(kernel.scale)[:, None]
+        masses = self.cdf(y[:, [0, -1]])
+        below, above = masses[:, 0], 1 - masses[:, 1]
+        return replace(kernel, nodes=nodes, logs=logs, below=below, above=above)
 
-    def _on_nodes(self, n_nodes: int) -> Slices:
+    def _reach(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """The first and the last residual of nodes that reach over kernel and mixture."""
         kernel = self.kernel
         seen = self.lines.log_weights > _SEEN
         reach = _COMPONENT_REACH * self.lines.deviations
@@ -125,15 +240,7 @@ class PooledSlices:
             far = np.maximum((far - sign * kernel.mean) / kernel.scale, REACH)
             ends.append(sign * np.minimum(far, sign * bound))
         first, last = ends
-        steps = np.linspace(0, 1, n_nodes)
-        nodes = first[:, None] + (last - first)[:, None] * steps
-        y = kernel.targets(nodes)
-        if np.isfinite(self.bounds).any():
-            y = np.clip(y, *self.bounds)
-        logs = self.log_density(y) - kernel.response.log_slope(y) + np.log(kernel.scale)[:, None]
-        masses = self.cdf(y[:, [0, -1]])
-        below, above = masses[:, 0], 1 - masses[:, 1]
-        return replace(kernel, nodes=nodes, logs=logs, below=below, above=above)
+        return first, last
 
     def mixture_moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """E y and the standard deviation of y under the mixture, by nodes in each component."""

@@ -8,9 +8,7 @@ rows where it is too large get twice as many nodes, and again.
 
     log Z = log (Σ_q w_q q(n_q) exp f(n_q) + tails)
 
-For the cdf the mass of a cell is that of the cubic through its four nearest nodes; within a cell
-the density is taken to be linear in r with this mass: the cdf is piecewise quadratic, and its
-inverse exact.
+Cdf and quantiles are those of `kexpfam.model.cells`.
 
 | symbol | name      | shape                        |
 |--------|-----------|------------------------------|
@@ -23,14 +21,16 @@ inverse exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.bell import bell_cdf, bell_log_density, bell_quantile
+from kexpfam.base.bell import bell_cdf, bell_log_density
 from kexpfam.data.response import Response
 from kexpfam.features.residual import REACH, residual_functions
+from kexpfam.model.cells import Cells, cells_of
 
 __all__ = ["N_FINE_NODES", "N_NODES", "Slices", "node_masses", "normalized_slices"]
 
@@ -39,7 +39,6 @@ __all__ = ["N_FINE_NODES", "N_NODES", "Slices", "node_masses", "normalized_slice
 N_NODES, N_FINE_NODES = 161, 641
 # Errors in nats that ask for more nodes, and how many there are at most.
 _TOLERANCE, _MOST_NODES = 1e-6, 2561
-_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -90,89 +89,19 @@ class Slices:
         """p(y | x) at the nodes, whose targets are y."""
         return np.exp(self.logs + self.response.log_slope(y)) / self.scale[:, None]
 
-    def cumulative(
-        self,
-    ) -> tuple[Float[np.ndarray, "n q"], Float[np.ndarray, "n c"], Float[np.ndarray, "n c"]]:
-        """The cdf at the nodes, and densities per r at the start and the end of each cell."""
-        densities = np.exp(self.logs)
-        start, end = densities[:, :-1], densities[:, 1:]
-        straight = (start + end) / 2
-        cells = straight.copy()
-        cells[:, 1:-1] += (straight[:, 1:-1] * 2 - densities[:, :-3] - densities[:, 3:]) / 24
-        cells = np.maximum(cells, 0.0) * np.diff(self.nodes, axis=1)
-        inner = np.maximum(1 - self.below - self.above, 0.0)
-        cells *= (inner / np.maximum(cells.sum(axis=1), _TINY))[:, None]
-        sums = np.concatenate([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)], axis=1)
-        share = cells / np.maximum(straight * np.diff(self.nodes, axis=1), _TINY)
-        return self.below[:, None] + sums, share * start, share * end
+    @cached_property
+    def cells(self) -> Cells:
+        """The cdf over r."""
+        tails = self.below, self.above
+        return cells_of(self.nodes, self.logs, (self.low, self.high), tails)
 
     def cdf(self, y: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """The mass below targets."""
-        residuals = self.residuals(y)
-        sums, starts, ends = self.cumulative()
-        nodes = np.broadcast_to(self.nodes, sums.shape)
-        first, last = nodes[:, :1], nodes[:, -1:]
-        step = (last - first) / (nodes.shape[1] - 1)
-        cell = np.clip(((residuals - first) / step).astype(int), 0, nodes.shape[1] - 2)
-        along = np.clip(residuals - np.take_along_axis(nodes, cell, 1), 0.0, step)
-        start, end = (np.take_along_axis(one, cell, 1) for one in (starts, ends))
-        mass = np.take_along_axis(sums, cell, 1) + along * (
-            start + (end - start) * along / (2 * step)
-        )
-        lower = self._tail(residuals, first, self.low, self.below)
-        upper = self._tail(-residuals, -last, -self.high, self.above)
-        mass = np.where(residuals < first, lower, np.where(residuals > last, 1 - upper, mass))
-        return np.clip(mass, 0.0, 1.0)
-
-    def _tail(
-        self,
-        residuals: Float[np.ndarray, "n m"],
-        edge: Float[np.ndarray, "m2 1"],
-        end: Float[np.ndarray, " n"],
-        mass: Float[np.ndarray, " n"],
-    ) -> Float[np.ndarray, "n m"]:
-        """Mass below residuals in the tail between `end` and `edge`; the bell is symmetric."""
-        base = bell_cdf(end)[:, None]
-        whole = bell_cdf(edge) - base
-        part = np.maximum(bell_cdf(np.minimum(residuals, edge)) - base, 0.0)
-        return mass[:, None] * np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), 0.0)
+        return self.cells.mass_and_density(self.residuals(y))[0]
 
     def quantiles(self, levels: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """Targets with so much mass below."""
-        sums, starts, ends = self.cumulative()
-        nodes = np.broadcast_to(self.nodes, sums.shape)
-        step = ((nodes[:, -1] - nodes[:, 0]) / (nodes.shape[1] - 1))[:, None]
-        # Rows one above the other, so that one search serves all.
-        offsets = 2.0 * np.arange(len(sums))[:, None]
-        places = np.searchsorted((sums + offsets).ravel(), (levels + offsets).ravel(), "right")
-        cell = places.reshape(levels.shape) - np.arange(len(sums))[:, None] * sums.shape[1] - 1
-        cell = np.clip(cell, 0, nodes.shape[1] - 2)
-        start, end = (np.take_along_axis(one, cell, 1) for one in (starts, ends))
-        wanted = np.maximum(levels - np.take_along_axis(sums, cell, 1), 0.0)
-        root = np.sqrt(np.maximum(start**2 + 2 * (end - start) * wanted / step, 0.0))
-        along = 2 * wanted / np.maximum(start + root, _TINY)
-        found = np.take_along_axis(nodes, cell, 1) + np.clip(along, 0.0, step)
-        lower = levels < self.below[:, None]
-        upper = levels > 1 - self.above[:, None]
-        if lower.any():
-            found = np.where(
-                lower, self._tail_quantile(levels, nodes[:, :1], self.low, self.below), found
-            )
-        if upper.any():
-            mirrored = self._tail_quantile(1 - levels, -nodes[:, -1:], -self.high, self.above)
-            found = np.where(upper, -mirrored, found)
-        return self.targets(found)
-
-    def _tail_quantile(
-        self,
-        levels: Float[np.ndarray, "n m"],
-        edge: Float[np.ndarray, "n 1"],
-        end: Float[np.ndarray, " n"],
-        mass: Float[np.ndarray, " n"],
-    ) -> Float[np.ndarray, "n m"]:
-        base = bell_cdf(end)[:, None]
-        share = np.clip(levels / np.maximum(mass, _TINY)[:, None], 0.0, 1.0)
-        return bell_quantile(base + share * (bell_cdf(edge) - base))
+        return self.targets(self.cells.quantiles(levels))
 
 
 def normalized_slices(

@@ -47,19 +47,17 @@ from kexpfam.tuning.gate import judged_further, mean_and_error, share_below
 from kexpfam.tuning.held_out import (
     EXACT_ROWS,
     NOISE_SCALE,
-    PENALTIES,
     POINTS,
     ConditionalSettings,
     Ground,
-    Judged,
     Residuals,
     held_out_folds,
-    judge,
     left_out_residuals,
     likeliest_factor,
     residuals_of,
     scale_factor,
 )
+from kexpfam.tuning.judging import Judged, judge
 from kexpfam.tuning.pooling import choose_pool
 from kexpfam.tuning.support import found_bounds, found_step, spanned_lattice
 
@@ -202,7 +200,9 @@ def fit_conditional(
         fit = fit._replace(sums=TargetSums(sums, tilt))
         coefficients = _closed_form(fit) if tilts else ground.no_tilt
     else:
-        coefficients = _likeliest(ground, rows, residuals, fit.penalty) if tilts else ground.no_tilt
+        coefficients = ground.no_tilt
+        if judged is not None and tilts:
+            coefficients = _likeliest(ground, rows, residuals, judged)
     stretch = 1.0 if judged is None else judged.stretch
     density = replace(density, coefficients=coefficients, stretch=stretch)
     if judged is not None and settings.solution == "likelihood" and lattice is None:
@@ -223,11 +223,11 @@ def _total(by_fold: dict[int, Any]) -> Any:
 
 
 def _likeliest(
-    ground: Ground, rows: Pairs, residuals: Residuals, penalty: float
+    ground: Ground, rows: Pairs, residuals: Residuals, judged: Judged
 ) -> Float[np.ndarray, "m k"]:
-    path = [one for one in PENALTIES if one >= penalty]
-    *_, coefficients = ground.tilts(rows, residuals.rescaled(ground.factor), path)
-    return coefficients
+    """The tilt of all rows. Those of the folds are near: there is no path to walk again."""
+    (found,) = ground.tilts(rows, residuals.rescaled(ground.factor), [judged.penalty], judged.start)
+    return found
 
 
 def _location_summation(fit: ConditionalFit) -> LocationSummation:

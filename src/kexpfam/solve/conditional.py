@@ -28,7 +28,8 @@ divided by the roots of the curvature's diagonal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -41,14 +42,27 @@ from kexpfam.solve.ridge import minimizer
 __all__ = ["TiltProblem", "closed_form_path", "likeliest_path"]
 
 
-class TiltProblem(NamedTuple):
-    """All that ℓ depends on but A."""
+@dataclass(frozen=True)
+class TiltProblem:
+    """All that ℓ depends on but A.
+
+    In single precision (`single`) values and derivatives take half of the time; each row's part is
+    then rounded to seven digits, and their sum less.
+    """
 
     inputs: Float[np.ndarray, "n m"]
     shown: Float[np.ndarray, "n k"]
     at_nodes: Float[np.ndarray, "*n q k"]
     log_masses: Float[np.ndarray, "one q"]
     weights: Float[np.ndarray, " n"]
+
+    def single(self) -> TiltProblem:
+        """The same in single precision."""
+        inputs, shown, at_nodes, log_masses = (
+            one.astype(np.float32)
+            for one in (self.inputs, self.shown, self.at_nodes, self.log_masses)
+        )
+        return TiltProblem(inputs, shown, at_nodes, log_masses, self.weights)
 
     def where(self, chosen: Bool[np.ndarray, " n"]) -> TiltProblem:
         """The problem of some of the rows."""
@@ -62,6 +76,11 @@ class TiltProblem(NamedTuple):
         slopes = self.inputs @ coefficients
         log_normalizers, _ = self._normalized(slopes)
         return (slopes * self.shown).sum(axis=1) - log_normalizers
+
+    @cached_property
+    def _log_inside(self) -> Float[np.ndarray, " one"]:
+        """Without bounds, masses sum to one; with bounds, to what the base density has inside."""
+        return np.log(np.exp(self.log_masses.astype(float)).sum(axis=1))
 
     def _normalized(
         self, slopes: Float[np.ndarray, "n k"]
@@ -77,15 +96,13 @@ class TiltProblem(NamedTuple):
         shares = np.exp(logs, out=logs)
         totals = shares.sum(axis=1)
         shares /= totals[:, None]
-        # Without bounds, masses sum to one; with bounds, to what the base density has inside.
-        inside = np.exp(self.log_masses).sum(axis=1)
-        return top + np.log(totals) - np.log(inside), shares
+        return top + np.log(totals) - self._log_inside, shares
 
     def loss(
         self, coefficients: Float[np.ndarray, "m k"]
     ) -> tuple[float, Float[np.ndarray, "m k"]]:
         """ℓ without its penalty, and its derivative."""
-        slopes = self.inputs @ coefficients
+        slopes = self.inputs @ coefficients.astype(self.inputs.dtype)
         log_normalizers, shares = self._normalized(slopes)
         value = self.weights @ (log_normalizers - (slopes * self.shown).sum(axis=1))
         if self.at_nodes.ndim == 2:
@@ -93,7 +110,8 @@ class TiltProblem(NamedTuple):
         else:
             expected = (shares[:, None, :] @ self.at_nodes)[:, 0]
         surprise = (expected - self.shown) * self.weights[:, None]
-        return float(value), self.inputs.T @ surprise
+        derivative = self.inputs.T @ surprise.astype(self.inputs.dtype, copy=False)
+        return float(value), derivative.astype(float, copy=False)
 
     def curvature(self) -> Float[np.ndarray, "m k"]:
         """About the diagonal of the second derivative at A = 0."""

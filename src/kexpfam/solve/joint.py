@@ -29,6 +29,7 @@ for the functions' waves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,8 +90,8 @@ class JointProblem(NamedTuple):
         self, means: Float[np.ndarray, "k m"], coefficients: Float[np.ndarray, "k r"]
     ) -> Float[np.ndarray, " k"]:
         """Mean log density over the base density of rows with these means, each under its own γ."""
-        judged = self._of(means)._replace(
-            at_nodes=self.at_others, log_masses=self.log_other_shares[None]
+        judged = replace(
+            self._of(means), at_nodes=self.at_others, log_masses=self.log_other_shares[None]
         )
         return judged.gains(coefficients)
 

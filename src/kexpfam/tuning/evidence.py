@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+from jaxtyping import Float
+
 from kexpfam.base.covariance import Covariance, Kind, tune_covariance
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response, bent_responses, straight_response
@@ -22,6 +25,10 @@ _CHOICE_ROWS, _TUNING_ROWS, _FOLD_ROWS = 320, 800, 400
 # With more rows the kernel is chosen on as many as length-scales are tuned on.
 _MANY_ROWS = 1200
 _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS, _FOLD_STEPS = 40, 12, 25, 8
+# Steps after which the better of two kernels goes on alone.
+_RIVAL_STEPS = 8
+# A step that gains less than so many nats a row is the last.
+_LEAST_GAIN = 1e-6
 
 
 # Threads of BLAS cost more than they gain in matrices of a few hundred rows.
@@ -42,10 +49,7 @@ def choose_by_evidence(
         # optimum.
         starts = [None, *(one for one, _ in found.values())]
         found[kind] = max(
-            (
-                tune_covariance(kind, some.inputs, targets, some.relative, start, _CHOICE_STEPS)
-                for start in starts
-            ),
+            (_tuned(kind, some, targets, start, _CHOICE_STEPS) for start in starts),
             key=lambda one: one[1],
         )
     kind = max(found, key=lambda one: found[one][1])
@@ -53,31 +57,35 @@ def choose_by_evidence(
     best = evidence + float(straight.log_slope(some.y).mean()), start, straight
     maps = bent_responses(rows.y, rows.weights) if bends else []
     for response in progress.track(maps, "maps of the target"):
-        covariance, evidence = tune_covariance(
-            kind, some.inputs, response.forward(some.y), some.relative, start, _MAP_STEPS
-        )
+        covariance, evidence = _tuned(kind, some, response.forward(some.y), start, _MAP_STEPS)
         evidence += float(response.log_slope(some.y).mean())
         if evidence > best[0]:
             best = evidence, covariance, response
     more = rows.where(slice(0, _TUNING_ROWS))
     _, covariance, response = best
-    starts = [covariance]
+    targets = response.forward(more.y)
+    n_steps = _TUNING_STEPS
     if len(rows.y) > _MANY_ROWS:
         # A kernel that is too smooth shows with more rows only; of many, these cost little.
-        starts += [other for name, (other, _) in found.items() if name != kind]
-    targets = response.forward(more.y)
-    tuned = [
-        tune_covariance(one.kind, more.inputs, targets, more.relative, one, _TUNING_STEPS)
-        for one in starts
-        if one is not None
-    ]
-    return max(tuned, key=lambda one: one[1])[0], response
+        rivals = [covariance, *(one for name, (one, _) in found.items() if name != kind)]
+        tried = [_tuned(one.kind, more, targets, one, _RIVAL_STEPS) for one in rivals]
+        covariance, n_steps = max(tried, key=lambda one: one[1])[0], n_steps - _RIVAL_STEPS
+    return _tuned(covariance.kind, more, targets, covariance, n_steps)[0], response
+
+
+def _tuned(
+    kind: Kind,
+    rows: Pairs,
+    targets: Float[np.ndarray, " n"],
+    start: Covariance | None,
+    n_steps: int,
+) -> tuple[Covariance, float]:
+    return tune_covariance(
+        kind, rows.inputs, targets, rows.relative, start, n_steps, least_gain=_LEAST_GAIN
+    )
 
 
 def retuned(covariance: Covariance, response: Response, rows: Pairs) -> Covariance:
     """The covariance after a few steps on other rows, for folds that must not know too much."""
     some = rows.where(slice(0, _FOLD_ROWS))
-    targets = response.forward(some.y)
-    return tune_covariance(
-        covariance.kind, some.inputs, targets, some.relative, covariance, _FOLD_STEPS
-    )[0]
+    return _tuned(covariance.kind, some, response.forward(some.y), covariance, _FOLD_STEPS)[0]

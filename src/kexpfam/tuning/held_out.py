@@ -1,19 +1,16 @@
-"""What held-out rows say of a conditional density: its scale, its penalty, and whether to tilt.
+"""Folds of the rows of a conditional density, and the scale that held-out rows ask for.
 
-For every fold, length-scales, location and tilt are fitted to the other rows. Residuals of the
-fold's rows then know nothing of themselves, and give the factor of the scale: the likeliest one,
-or the one with which nine tenths of them lie inside the 90 % interval if that is larger (with the
-correction for few rows of split conformal prediction: Lei et al. 2018). Penalties are walked from
-strong to weak; the best is taken. What a tilt is worth is judged by log densities of held-out rows
-under the density with and without it, each with the penalty that rows of *other* folds chose, so
-that no row judges what it has chosen. A tilt makes bells narrower where rows look alike; the tilted
-density is stretched until nine tenths of the held-out rows lie inside its 90 % intervals again.
+For every fold, length-scales and location are fitted to the other rows. Residuals of the fold's
+rows then know nothing of themselves, and give the factor of the scale: the likeliest one, or the
+one with which nine tenths of them lie inside the 90 % interval if that is larger (with the
+correction for few rows of split conformal prediction: Lei et al. 2018). What they say of a tilt is
+in `kexpfam.tuning.judging`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -30,14 +27,12 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
 from kexpfam.model.conditional import ConditionalDensity
-from kexpfam.model.health import beyond_doubt
 from kexpfam.model.lattice import Lattice, lattice_cells
 from kexpfam.model.slices import node_masses
 from kexpfam.moments.conditional import conditional_sums
 from kexpfam.progress import Progress
 from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
 from kexpfam.tuning.evidence import retuned
-from kexpfam.tuning.gate import mean_and_error
 
 __all__ = [
     "COVERAGE",
@@ -48,10 +43,9 @@ __all__ = [
     "ConditionalSettings",
     "Fold",
     "Ground",
-    "Judged",
     "Residuals",
+    "covering",
     "held_out_folds",
-    "judge",
     "left_out_residuals",
     "likeliest_factor",
     "residuals_of",
@@ -61,14 +55,11 @@ __all__ = [
 # Up to so many rows the location is exact (beyond that its cost would grow with the cube); else it
 # has so many points.
 EXACT_ROWS, POINTS = 1200, 1024
-# With more rows than this a single fold is enough to choose and to judge by. Its rows take turns:
-# one part chooses the penalty that judges the others.
-_FOLDS, _ONE_FOLD_ROWS, _TURNS = 4, 3000, 4
+# With more rows than this a single fold is enough to choose and to judge by.
+_FOLDS, _ONE_FOLD_ROWS = 4, 3000
 PENALTIES = tuple(0.3 * 4.0**-k for k in range(11))
 # Steps of L-BFGS for each penalty; noise on the residual in the closed form.
 _STEPS, NOISE_SCALE = 25, 0.2
-# A path is left when so many penalties in a row gained no more than so many nats.
-_PATIENCE, _LEAST_GAIN = 2, 1e-3
 COVERAGE = 0.9
 # A lattice with more points is fitted as if there were a density between them.
 _MOST_POINTS = 64
@@ -136,9 +127,16 @@ class Ground(NamedTuple):
         return np.zeros((self.functions.n_functions, N_RESIDUAL_FUNCTIONS))
 
     def tilts(
-        self, rows: Pairs, residuals: Residuals, penalties: Sequence[float]
+        self,
+        rows: Pairs,
+        residuals: Residuals,
+        penalties: Sequence[float],
+        start: Float[np.ndarray, "m k"] | None = None,
     ) -> Iterator[Float[np.ndarray, "m k"]]:
-        """Coefficients for one penalty after the other, from the strongest."""
+        """Coefficients for one penalty after the other, from the strongest.
+
+        The likeliest ones begin at the start, if there is one.
+        """
         inputs, values = self.functions(rows.inputs), residuals.values
         ends = self.response.residual_bounds(self.bounds, residuals.mean, residuals.scale)
         if self.solution == "closed_form":
@@ -159,40 +157,16 @@ class Ground(NamedTuple):
             log_masses,
             rows.weights / rows.weights.sum(),
         )
-        return likeliest_path(problem, penalties, _STEPS)
+        return likeliest_path(problem.single(), penalties, _STEPS, start)
 
 
 class Fold(NamedTuple):
-    """Rows that are held out, and what was fitted to the others."""
+    """Rows that are held out, and what was fitted to the others: `left` says it of them."""
 
     places: Int[np.ndarray, " j"]
     others: Pairs
     judges: Pairs
     left: Residuals
-
-
-class Judged(NamedTuple):
-    """Log densities of held-out rows, with and without a tilt.
-
-    Rows of one turn judge together. `densities` are those of the folds with the best tilt.
-    """
-
-    penalty: float
-    stretch: float
-    tilted: Float[np.ndarray, " n"]
-    base: Float[np.ndarray, " n"]
-    weights: Float[np.ndarray, " n"]
-    turns: Int[np.ndarray, " n"]
-    densities: list[ConditionalDensity]
-
-    def gain(self) -> tuple[float, float]:
-        """What the tilt gains per row, and its standard error."""
-        return mean_and_error(self.tilted - self.base, self.weights)
-
-    @property
-    def wins(self) -> bool:
-        """Whether the tilt is better beyond doubt, as `Comparison` says of all models."""
-        return beyond_doubt(*self.gain())
 
 
 def left_out_residuals(
@@ -268,71 +242,3 @@ def covering(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) 
     reached = np.cumsum(weights[order]) / weights.sum()
     wanted = COVERAGE * (1 + 1 / len(order))
     return float(values[order[min(int(np.searchsorted(reached, wanted)), len(order) - 1)]])
-
-
-def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
-    """The penalty that held-out rows prefer, and its worth to rows that did not choose it."""
-    places = np.concatenate([fold.places for fold in folds])
-    weights = np.concatenate([fold.judges.weights for fold in folds])
-    if len(folds) > 1:
-        turns = np.repeat(np.arange(len(folds)), [len(fold.places) for fold in folds])
-    else:
-        turns = places % _TURNS
-    logs: list[Float[np.ndarray, " n"]] = []
-    densities: list[list[ConditionalDensity]] = []
-    # Folds go along the path side by side.
-    paths = [_path(fold, ground) for fold in folds]
-    for _ in progress.track(range(1 + len(PENALTIES)), "penalties"):
-        densities.append([next(path) for path in paths])
-        logs.append(_log_densities(densities[-1], folds))
-        if _settled([float(np.average(one, weights=weights)) for one in logs[1:]]):
-            break
-    tilted = np.stack(logs[1:], axis=1)
-    chosen = np.zeros(len(turns), int)
-    for turn in np.unique(turns):
-        others = turns != turn
-        if others.any():
-            chosen[~others] = _best(tilted[others], weights[others])
-    picked = np.take_along_axis(tilted, chosen[:, None], 1)[:, 0]
-    best = _best(tilted, weights)
-    ratios = [
-        density.stretches(
-            density.standardizer.backward(fold.judges.inputs), fold.judges.y, COVERAGE
-        )
-        for density, fold in zip(densities[1 + best], folds, strict=True)
-    ]
-    stretch = max(1.0, covering(np.concatenate(ratios), weights))
-    # What the stretch costs is counted.
-    stretched = [replace(one, stretch=stretch) for one in densities[1 + best]]
-    picked = picked + _log_densities(stretched, folds) - tilted[:, best]
-    return Judged(PENALTIES[best], stretch, picked, logs[0], weights, turns, stretched)
-
-
-def _log_densities(
-    densities: list[ConditionalDensity], folds: list[Fold]
-) -> Float[np.ndarray, " n"]:
-    """Of every fold's rows, by the density that was fitted without them."""
-    return np.concatenate(
-        [
-            density.log_density(density.standardizer.backward(fold.judges.inputs), fold.judges.y)
-            for density, fold in zip(densities, folds, strict=True)
-        ]
-    )
-
-
-def _settled(means: list[float]) -> bool:
-    """Whether the last penalties were hardly better than those before."""
-    before, last = means[:-_PATIENCE], means[-_PATIENCE:]
-    return bool(before) and max(last) < max(before) + _LEAST_GAIN
-
-
-def _best(logs: Float[np.ndarray, "n p"], weights: Float[np.ndarray, " n"]) -> int:
-    return int((weights @ logs).argmax())
-
-
-def _path(fold: Fold, ground: Ground) -> Iterator[ConditionalDensity]:
-    """The base density without the fold's rows, then one for each penalty."""
-    density = ground.density(fold.left.location, ground.no_tilt)
-    yield density
-    for coefficients in ground.tilts(fold.others, fold.left.rescaled(ground.factor), PENALTIES):
-        yield replace(density, coefficients=coefficients)

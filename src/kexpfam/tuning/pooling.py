@@ -14,6 +14,7 @@ the first fold.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,17 +23,18 @@ from jaxtyping import Bool, Float
 
 from kexpfam.base.averaged import AverageSearch, choose_average, fit_average
 from kexpfam.base.ordered import OrderedMixture
-from kexpfam.base.target_mixture import target_lines
+from kexpfam.base.target_mixture import LineMixtures, target_lines
 from kexpfam.data.coordinates import whitening
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import beyond_doubt
-from kexpfam.model.pooled_slices import log_mixture, log_pool
+from kexpfam.model.pooled_slices import log_mixture, log_pool, mixture_below
 from kexpfam.progress import Progress
 from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.gate import mean_and_error
-from kexpfam.tuning.held_out import COVERAGE, Fold, Judged
+from kexpfam.tuning.held_out import COVERAGE, Fold
+from kexpfam.tuning.judging import Judged
 
 __all__ = ["Pool", "choose_pool", "likeliest_share"]
 
@@ -98,33 +100,43 @@ def choose_pool(
     if not beyond_doubt(gain, error):
         return None
     share = likeliest_share(kernel, logs, weights)
-    pools = [
-        replace(density, mixture=mixture, share=share)
-        for density, mixture in zip(densities, mixtures, strict=True)
-    ]
-    stretch = _likeliest_stretch(pools, folds, weights)
+    below = np.concatenate(
+        [
+            _below(mixture, fold.judges, response, bounds)
+            for mixture, fold in zip(mixtures, folds, strict=True)
+        ]
+    )
+    stretch = _likeliest_stretch(densities, folds, judged, (logs, below), share)
     return Pool(_fitted(rows, response, search, seed, _AVERAGED), share, stretch, pooled)
 
 
 def _likeliest_stretch(
-    pools: list[ConditionalDensity], folds: list[Fold], weights: Float[np.ndarray, " n"]
+    densities: list[ConditionalDensity],
+    folds: list[Fold],
+    judged: Judged,
+    mixture: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
+    share: float,
 ) -> float:
-    """Of the stretches with which nine tenths of the held-out rows are covered, the likeliest."""
+    """Of the stretches with which nine tenths of the held-out rows are covered, the likeliest.
+
+    `mixture` has its log densities and masses below of the rows, whatever the kernel's stretch is.
+    """
+    weights = judged.weights
     wanted = COVERAGE * (1 + 1 / len(weights))
-    found, highest = pools[0].stretch, -np.inf
-    for stretch in (*_STRETCHES, pools[0].stretch):
-        stretched = [replace(pool, stretch=stretch) for pool in pools]
-        below, logs = (
+    found, highest = densities[0].stretch, -np.inf
+    for stretch in (*_STRETCHES, densities[0].stretch):
+        logs, below = (
             np.concatenate(
                 [
-                    method(pool, pool.standardizer.backward(fold.judges.inputs), fold.judges.y)
-                    for pool, fold in zip(stretched, folds, strict=True)
+                    method(replace(density, stretch=stretch), at, fold.judges.y)
+                    for density, at, fold in zip(densities, judged.at, folds, strict=True)
                 ]
             )
-            for method in (ConditionalDensity.cdf, ConditionalDensity.log_density)
+            for method in (ConditionalDensity.log_density, ConditionalDensity.cdf)
         )
+        below = (1 - share) * below + share * mixture[1]
         covered = np.average(np.abs(below - 0.5) <= COVERAGE / 2, weights=weights)
-        mean = float(np.average(logs, weights=weights))
+        mean = float(np.average(log_pool(logs, mixture[0], share), weights=weights))
         if covered >= wanted and mean > highest:
             found, highest = stretch, mean
     return found
@@ -184,9 +196,24 @@ def _log_densities(
     mixture: OrderedMixture, rows: Pairs, response: Response, bounds: tuple[float, float]
 ) -> Float[np.ndarray, " n"]:
     """log p(y | x) of the mixture between the bounds."""
+    blocks = _blocks(mixture, rows)
+    return np.concatenate([log_mixture(lines, response, y, bounds) for lines, y in blocks])
+
+
+def _below(
+    mixture: OrderedMixture, rows: Pairs, response: Response, bounds: tuple[float, float]
+) -> Float[np.ndarray, " n"]:
+    """The mass of the mixture below the targets, between the bounds."""
+    blocks = _blocks(mixture, rows)
+    return np.concatenate(
+        [mixture_below(lines, response, y[:, None], bounds)[:, 0] for lines, y in blocks]
+    )
+
+
+def _blocks(
+    mixture: OrderedMixture, rows: Pairs
+) -> Iterator[tuple[LineMixtures, Float[np.ndarray, " n"]]]:
     lines = target_lines(mixture)
-    found = []
     for first in range(0, len(rows.y), _BLOCK):
         some = rows.where(slice(first, first + _BLOCK))
-        found.append(log_mixture(lines.at(some.inputs), response, some.y, bounds))
-    return np.concatenate(found)
+        yield lines.at(some.inputs), some.y
