@@ -3,18 +3,22 @@
     python benchmarks/gpu.py [--rows 10000000]
 
 Rows are streamed from the host block by block, through the very code of a fit. The product of two
-8192 × 8192 matrices gives the rate that the device reaches in float64; moments of n rows and m
-functions need n·m² flops, the upper half of the products.
+8192 × 8192 matrices of random numbers gives the rate that the device reaches in float64 (ones take
+less power, and run faster: their rate is written down too); moments of n rows and m functions need
+n·m² flops, the upper half of the products. The mixed precision is compared with double precision,
+mean by mean, and in what a fit with either says of rows that it has not seen.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import jax
 import numpy as np
 
+from kexpfam import FourierFeatures, KernelExponentialFamily
 from kexpfam.base import GaussianMixtureDensity
 from kexpfam.data.rows import ArrayRows
 from kexpfam.features import FourierBasis
@@ -24,15 +28,19 @@ from kexpfam.noise import GaussianNoise
 from measure import save, seconds
 
 COLUMNS = 11
+PRECISIONS = ("double", "mixed")
+FIT_FUNCTIONS, HELD_OUT = 2048, 20_000
 
 
-def product_rate(dtype: str) -> float:
+def product_rate(dtype: str, *, ones: bool = False) -> float:
     """Flops per second of a large product."""
+    size = 8192
+    numbers = np.random.default_rng(0).standard_normal((size, size))
     with jax.enable_x64(True):
-        matrix = jax.numpy.ones((8192, 8192), dtype)
+        matrix = jax.numpy.asarray(np.ones_like(numbers) if ones else numbers, dtype)
         product = jax.jit(lambda one: one @ one)
         taken = seconds(lambda: product(matrix).block_until_ready())
-    return 2 * 8192**3 / taken
+    return 2 * size**3 / taken
 
 
 def mixture(count: int) -> GaussianMixtureDensity:
@@ -43,52 +51,109 @@ def mixture(count: int) -> GaussianMixtureDensity:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    arguments = parser.parse_args()
-    generator = np.random.default_rng(0)
-    rows = generator.standard_normal((arguments.rows, COLUMNS))
-    weights = np.ones(len(rows))
-    rate = product_rate("float64")
-    records = []
+def summed(summation: BasisSummation, rows: np.ndarray, repeats: int = 3) -> tuple[Any, float]:
+    """Moments, and the median of the seconds they take."""
+    weights, times = np.ones(len(rows)), []
+    some = 4 * largest_block()
+    summation(ArrayRows(rows[:some], weights[:some]).chunks())
+    for _ in range(repeats):
+        start = time.perf_counter()
+        moments = summation(ArrayRows(rows, weights).chunks())[0]
+        times.append(time.perf_counter() - start)
+    return moments, float(np.median(times))
+
+
+def errors(found: Any, exact: Any) -> dict[str, float]:
+    """Of the means that products and features have."""
+    means = np.triu(found.gram - exact.gram)[np.triu_indices(len(exact.gram))] / exact.weight
+    diagonal = np.diagonal(found.gram - exact.gram) / exact.weight
+    return {
+        "largest_error_of_a_mean_product": float(np.abs(means).max()),
+        "root_mean_square_error_of_mean_products": float(np.sqrt((means**2).mean())),
+        "mean_error_of_mean_squares": float(diagonal.mean()),
+        "largest_error_of_a_mean": float(np.abs(found.total - exact.total).max() / exact.weight),
+    }
+
+
+def moments(rows: np.ndarray, rate: float) -> list[dict[str, Any]]:
+    generator, records = np.random.default_rng(2), []
     for count in (2048, 4096):
         frequencies = 0.5 * generator.standard_normal((count // 2, COLUMNS))
-        for single in (False, True):
-            for components in (1, 10):
-                basis = FourierBasis(
-                    frequencies, np.zeros(count // 2), np.ones(count // 2), True, single
-                )
-                summation = BasisSummation(
-                    basis, GaussianNoise(), mixture(components), 0.0, largest_block()
-                )
-                some = 4 * largest_block()
-                summation(ArrayRows(rows[:some], weights[:some]).chunks())
-                start = time.perf_counter()
-                summation(ArrayRows(rows, weights).chunks())
-                taken = time.perf_counter() - start
+        for components in (1, 10):
+            exact: Any = None
+            for precision in PRECISIONS:
+                phases, ones = np.zeros(count // 2), np.ones(count // 2)
+                basis = FourierBasis(frequencies, phases, ones, mixed=precision == "mixed")
+                base = mixture(components)
+                summation = BasisSummation(basis, GaussianNoise(), base, 0.0, largest_block())
+                found, taken = summed(summation, rows)
                 flops = len(rows) * count**2
                 record = {
                     "rows": len(rows),
                     "functions": count,
-                    "features": "float32" if single else "float64",
+                    "precision": precision,
                     "base_components": components,
                     "seconds": taken,
                     "rows_per_second": len(rows) / taken,
                     "tera_flops_per_second": flops / taken / 1e12,
                     "fraction_of_float64_product": flops / taken / rate,
                 }
+                if exact is None:
+                    exact = found
+                else:
+                    record |= errors(found, exact)
                 records.append(record)
                 print(record, flush=True)
-    save(
-        "gpu",
-        {
-            "command": "python benchmarks/gpu.py",
-            "float64_product_tera_flops": rate / 1e12,
-            "float32_product_tera_flops": product_rate("float32") / 1e12,
-            "moments": records,
-        },
-    )
+    return records
+
+
+def bent_rows(n_rows: int) -> np.ndarray:
+    """Columns that depend on each other by more than covariances."""
+    generator = np.random.default_rng(3)
+    rows = generator.standard_normal((n_rows, COLUMNS))
+    rows[:, 1::2] += rows[:, :-1:2] ** 2 / 2
+    return rows
+
+
+def fits(n_rows: int) -> dict[str, Any]:
+    """Held-out mean log densities of fits with the same seed."""
+    rows = bent_rows(n_rows + HELD_OUT)
+    record: dict[str, Any] = {"rows": n_rows, "functions": FIT_FUNCTIONS, "held_out": HELD_OUT}
+    scores = {}
+    for precision in PRECISIONS:
+        model = KernelExponentialFamily(
+            n_components=FIT_FUNCTIONS,
+            basis=FourierFeatures(precision=precision),
+            base="gaussian",
+            length_scale=2.0,
+            noise_scale=0.1,
+            penalty=1e-4,
+            gate=False,
+            random_state=0,
+        ).fit(rows[HELD_OUT:])
+        scores[precision] = model.score_samples(rows[:HELD_OUT])
+        record[f"{precision}_mean_log_density"] = float(scores[precision].mean())
+    difference = scores["mixed"] - scores["double"]
+    record["difference"] = float(difference.mean())
+    record["largest_difference_of_a_row"] = float(np.abs(difference).max())
+    record["standard_error"] = float(scores["double"].std() / HELD_OUT**0.5)
+    return record
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    arguments = parser.parse_args()
+    rows = np.random.default_rng(0).standard_normal((arguments.rows, COLUMNS))
+    rate = product_rate("float64")
+    record = {
+        "command": "python benchmarks/gpu.py",
+        "float64_product_tera_flops": rate / 1e12,
+        "float64_product_of_ones_tera_flops": product_rate("float64", ones=True) / 1e12,
+        "moments": moments(rows, rate),
+        "fit": fits(min(arguments.rows, 1_000_000)),
+    }
+    save("gpu", record)
 
 
 if __name__ == "__main__":

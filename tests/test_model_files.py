@@ -42,6 +42,7 @@ MODELS = {
     "fourier": {"n_components": 16, **GIVEN},
     "tuned": {"n_components": 16, "tuning": Tuning(n_steps=2, batch_size=64, n_folds=2)},
     "single precision": {"basis": FourierFeatures(precision="single"), "n_components": 16, **GIVEN},
+    "mixed precision": {"basis": FourierFeatures(precision="mixed"), "n_components": 16, **GIVEN},
     "random quadratic": {"kernel": RationalQuadratic(alpha=2.0), "n_components": 16, **GIVEN},
     "grid": {"basis": "grid", "n_components": 24, "base": "uniform", **GIVEN},
     "nystrom": {"basis": "nystrom", "n_components": 16, "base": "gaussian", **GIVEN},
