@@ -32,6 +32,7 @@ from kexpfam import (
 from kexpfam.data.files import FileRows
 from kexpfam.datasets import make_density
 from kexpfam.estimators.saving import Header
+from kexpfam.features import FourierBasis
 from kexpfam.store import decode, encode
 from kexpfam.store.file import FORMAT_VERSION
 from kexpfam.writing import digest, whole_file
@@ -520,3 +521,14 @@ def test_what_a_file_lacks_that_was_added_since_has_its_default():
     del tree.json["fields"]["state"]
     with pytest.raises(ModelFileError, match="must have the fields"):
         decode(tree, records, 2)
+
+
+def test_bases_from_before_mixed_precision_are_read():
+    basis = FourierBasis(np.ones((2, 3)), np.zeros(2), np.ones(2), True, True)
+    records = {"FourierBasis": FourierBasis}
+    tree = encode(basis, records)
+    del tree.json["fields"]["mixed"]
+    assert decode(tree, records, 3) == basis
+    del tree.json["fields"]["single"]
+    with pytest.raises(ModelFileError, match="must have the fields"):
+        decode(tree, records, 3)

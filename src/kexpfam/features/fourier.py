@@ -252,9 +252,8 @@ class FourierFeatures:
     precision : {"double", "single", "mixed"}, default="double"
         Of the features while they are summed over rows: "single" takes a third less time on a CPU.
         Blocks of rows are summed in float32 and added up in float64; means are off by 10⁻⁷.
-        "mixed" is for a GPU: float16 products of features in two parts (see
-        `kexpfam.features.parted`), several times faster; means are off by 10⁻⁵ at most. On a CPU
-        it is "single".
+        "mixed" is for a GPU: features in two float16 parts (see `kexpfam.features.parted`), more
+        than twice as fast; means are off by up to 2·10⁻⁵. On a CPU it is "single".
 
     Examples
     --------

@@ -14,6 +14,7 @@ import numpy as np
 
 from kexpfam.data.blocks import NOT_FINITE, block_size_for
 from kexpfam.data.rows import Chunk
+from kexpfam.precision import on_host
 
 __all__ = ["FoldSums"]
 
@@ -67,7 +68,7 @@ class FoldSums:
                 size = full if number in self.sums else block_size_for(len(rows), full)
                 self._add_block(number, rows, weights, size)
         self.waiting = {}
-        found = {n: jax.tree.map(np.asarray, self.sums[n]) for n in sorted(self.sums)}
+        found = {n: jax.tree.map(on_host, self.sums[n]) for n in sorted(self.sums)}
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):
             raise ValueError(NOT_FINITE)
         return found
