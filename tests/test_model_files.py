@@ -32,6 +32,7 @@ from kexpfam import (
 from kexpfam.data.files import FileRows
 from kexpfam.datasets import make_density
 from kexpfam.estimators.saving import Header
+from kexpfam.features import FourierBasis
 from kexpfam.store import decode, encode
 from kexpfam.store.file import FORMAT_VERSION
 from kexpfam.writing import digest, whole_file
@@ -42,6 +43,7 @@ GIVEN = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0, "gate": False
 MODELS = {
     "tuned": {"n_components": 16, "tuning": Tuning(n_steps=2, batch_size=64, n_folds=2)},
     "single precision": {"basis": FourierFeatures(precision="single"), "n_components": 16, **GIVEN},
+    "mixed precision": {"basis": FourierFeatures(precision="mixed"), "n_components": 16, **GIVEN},
     "random quadratic": {"kernel": RationalQuadratic(alpha=2.0), "n_components": 16, **GIVEN},
     "sections": {
         "basis": NystromFeatures(functions="derivatives"),
@@ -515,3 +517,14 @@ def test_what_a_file_lacks_that_was_added_since_has_its_default():
     del tree.json["fields"]["state"]
     with pytest.raises(ModelFileError, match="must have the fields"):
         decode(tree, records, 2)
+
+
+def test_bases_from_before_mixed_precision_are_read():
+    basis = FourierBasis(np.ones((2, 3)), np.zeros(2), np.ones(2), True, True)
+    records = {"FourierBasis": FourierBasis}
+    tree = encode(basis, records)
+    del tree.json["fields"]["mixed"]
+    assert decode(tree, records, 3) == basis
+    del tree.json["fields"]["single"]
+    with pytest.raises(ModelFileError, match="must have the fields"):
+        decode(tree, records, 3)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from kexpfam import KernelExponentialFamily, Tuning
+from kexpfam.precision import compiled, on_host
 
 ROWS = np.random.default_rng(0).standard_normal((120, 2)) ** 3
 
@@ -67,3 +68,11 @@ def test_float32_rows_are_lifted():
     single = ROWS.astype(np.float32)
     model = fitted()
     assert model.score_samples(single).dtype == np.float64
+
+
+@pytest.mark.parametrize("length", [1, 16, 37])
+def test_arrays_that_leave_a_device_in_pieces_are_whole(length, generator):
+    numbers = generator.standard_normal((length, 3))
+    array = compiled(lambda one: one + 1.0, on_device=True)(numbers)
+    np.testing.assert_array_equal(on_host(array, large=1), numbers + 1.0)
+    np.testing.assert_array_equal(on_host(array), numbers + 1.0)

@@ -10,8 +10,10 @@ silently turn into float32 at its next use.
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,10 @@ import numpy as np
 
 from kexpfam.threads import note_compiled_work
 
-__all__ = ["compiled", "keep_compilations"]
+__all__ = ["compiled", "keep_compilations", "on_host"]
+
+# Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
+_LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
 
 
 def compiled(
@@ -56,6 +61,35 @@ def compiled(
             return result if on_device else jax.tree.map(np.asarray, result)
 
     return call
+
+
+def on_host(array: Any, large: float | None = None) -> np.ndarray:
+    """An array of compiled code as a NumPy array.
+
+    On the way from an accelerator, a `large` one takes most of its time for fresh memory, which
+    threads get in parallel.
+    """
+    if large is None:
+        large = math.inf if jax.default_backend() == "cpu" else _LARGE
+    if not isinstance(array, jax.Array) or array.nbytes < large or array.ndim == 0:
+        return np.asarray(array)
+    found = np.empty(array.shape, array.dtype)
+    size = -(-len(array) // _PIECES)
+    # The last piece begins early enough to be a whole one.
+    starts = [min(start, len(array) - size) for start in range(0, len(array), size)]
+    pieces = [_piece(array, start, size) for start in starts]
+
+    def fetch(start: int, piece: Any) -> None:
+        found[start : start + size] = np.asarray(piece)
+
+    with ThreadPoolExecutor(_FETCHING) as pool:
+        list(pool.map(fetch, starts, pieces))
+    return found
+
+
+@functools.partial(compiled, static=("size",), on_device=True)
+def _piece(array: Any, start: Any, size: int) -> Any:
+    return jax.lax.dynamic_slice_in_dim(array, start, size)
 
 
 def keep_compilations(folder: str | Path | None = None) -> Path:

@@ -10,7 +10,13 @@ from tests.conftest import moment_source
 from kexpfam.base import BoxDensity, GaussianMixtureDensity, RescaledDensity
 from kexpfam.base.traced import traced_density
 from kexpfam.features import FourierBasis
-from kexpfam.features.products import add_upper_products, from_upper_half, upper_products
+from kexpfam.features.parted import ROWS_TOGETHER, parted_products, parted_sums, parts_of
+from kexpfam.features.products import (
+    add_upper_products,
+    from_upper_half,
+    products_of_halves,
+    upper_products,
+)
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.noise import GaussianNoise
 
@@ -47,6 +53,51 @@ def test_the_upper_half_is_that_of_the_product(count, generator):
     np.testing.assert_allclose(slope, (seeds + seeds.T) @ lines, atol=1e-11)
     by_blas = add_upper_products(add_upper_products(None, lines[:, :15]), lines[:, 15:])
     np.testing.assert_allclose(np.triu(by_blas), np.triu(lines @ lines.T), atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [3, 700, 2050])
+def test_products_of_halves_are_those_of_the_whole(count, generator):
+    lines = generator.standard_normal((count, 40))
+    seeds = generator.standard_normal((count, count))
+    halves = lines[: count // 2], lines[count // 2 :]
+    with jax.enable_x64(True):
+        products, pulled = jax.vjp(lambda *two: from_upper_half(products_of_halves(*two)), *halves)
+        slopes = pulled(seeds)
+    np.testing.assert_allclose(products, lines @ lines.T, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate(slopes), (seeds + seeds.T) @ lines, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_rows", [100, 2 * ROWS_TOGETHER + 5])
+def test_products_of_parts_are_exact_to_float32(n_rows, generator):
+    angles = 10 * generator.standard_normal((9, n_rows))
+    # Small ones are below what a float16 knows in full.
+    sizes = generator.choice([1.0, 1e-3, 1e-6], n_rows)
+    lines = (sizes * np.cos(angles)).astype(np.float32)
+    with jax.enable_x64(True):
+        parts = parts_of(lines[:4]), parts_of(lines[4:])
+        found = np.asarray(parted_products(*parts))
+        columns = generator.standard_normal((n_rows, 3)) * [1e-30, 1.0, 1e30]
+        sums = np.asarray(parted_sums(parts[0], columns))
+    wide = lines.astype(float)
+    # Left out are products of low parts, 2^-24 of one row's largest; float32 sums round as much.
+    error = np.abs(np.triu(found - wide @ wide.T)).max() / n_rows
+    assert error < 2e-7
+    means = (sums - wide[:4] @ columns) / n_rows
+    assert (np.abs(means) / np.abs(columns).max(axis=0)).max() < 2e-7
+    # One part alone would be off by 2^-12 of a feature, averaged over rows.
+    coarse = lines.astype(np.float16).astype(float)
+    assert error < 0.1 * np.abs(coarse @ coarse.T - wide @ wide.T).max() / n_rows
+
+
+def test_single_cosines_and_sines_reduce_their_angle_first(generator):
+    angles = 1e6 * generator.standard_normal(10_000)
+    with jax.enable_x64(True):
+        found = np.array(cosine_and_sine(angles, True))
+        slope = jax.grad(lambda x: cosine_and_sine(x, True)[1].astype("float64"))(np.array(0.7))
+    assert found.dtype == np.float32
+    # Twice the unit in the last place of numbers up to one.
+    np.testing.assert_allclose(found, [np.cos(angles), np.sin(angles)], atol=1.2e-7)
+    np.testing.assert_allclose(slope, np.cos(0.7), rtol=1e-6)
 
 
 def densities(generator):
@@ -89,20 +140,37 @@ def test_a_users_density_is_asked_in_numpy_and_gives_the_same_sums(generator):
         np.testing.assert_allclose(one, other, atol=1e-10)
 
 
-def test_single_precision_features_lose_what_they_say(generator):
-    rows, weights = generator.standard_normal((5000, 5)), generator.random(5000)
+def sums_in(precision, largest_weight=1.0):
+    """Sums of the same features over the same rows, and the rows' weight."""
+    generator = np.random.default_rng(0)
+    rows, weights = generator.standard_normal((5000, 5)), largest_weight * generator.random(5000)
     frequencies, ones = generator.standard_normal((50, 5)), np.ones(50)
-    base = GaussianMixtureDensity(np.ones(1), np.zeros((1, 5)), np.eye(5)[None])
-    sums = [
-        moment_source(
-            FourierBasis(frequencies, 0 * ones, ones, True, single),
-            GaussianNoise(),
-            rows,
-            weights,
-            base,
-        ).at(0.0)[0]
-        for single in (False, True)
-    ]
-    error = np.abs(np.triu(sums[1].gram - sums[0].gram)).max() / weights.sum()
-    # Float32 has 6e-8 of relative error; angles of size ten lose another digit.
+    means = generator.standard_normal((2, 5))
+    base = GaussianMixtureDensity(np.full(2, 0.5), means, np.array([np.eye(5)] * 2))
+    words = precision == "single", precision == "mixed"
+    basis = FourierBasis(frequencies, 0 * ones, ones, True, *words)
+    source = moment_source(basis, GaussianNoise(), rows, weights, base, block_size=8192)
+    return source.at(0.0)[0], weights.sum()
+
+
+def largest_error(sums, exact, weight):
+    """Of a mean, relative to the largest of its kind, which is one at least."""
+    pairs = zip(sums, exact, strict=True)
+    means = [(np.triu(a - b) if a.ndim == 2 and len(a) == len(a.T) else a - b, b) for a, b in pairs]
+    return max(np.abs(e).max() / np.maximum(np.abs(b).max(), weight) for e, b in means)
+
+
+@pytest.mark.parametrize("precision", ["single", "mixed"])
+def test_single_precision_features_lose_what_they_say(precision):
+    error = largest_error(sums_in(precision)[0], *sums_in("double"))
+    # Float32 has 6e-8 of relative error, and sums of thousands round in each of their steps.
     assert 1e-10 < error < 1e-6
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed"])
+def test_what_accelerators_do_gives_the_same_sums(precision, monkeypatch):
+    # Weights that a float32 does not know.
+    exact, weight = sums_in("double", largest_weight=1e40)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    error = largest_error(sums_in(precision, largest_weight=1e40)[0], exact, weight)
+    assert error < 1e-13 if precision == "double" else 1e-10 < error < 1e-6

@@ -7,7 +7,12 @@ multiplied with the lines from its own first on,
 
 with functions in lines and rows in columns, which is the layout that XLA's CPU product is fast in
 (four times faster than rows in lines). On a CPU, BLAS has a routine for just this, which is faster
-again by half and adds to the sums in place. What stands below the diagonal is not meant to be read.
+again by half and adds to the sums in place. On an accelerator, bands would be copied before they
+are multiplied; cosines and sines stay apart there, as two symmetric products and a square one,
+
+    t = [c, s],     t tᵀ = [[c cᵀ, c sᵀ], [., s sᵀ]].
+
+What stands below the diagonal is not meant to be read.
 """
 
 from __future__ import annotations
@@ -20,9 +25,16 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.linalg.blas import dsyrk, ssyrk
 
-__all__ = ["add_upper_products", "from_upper_half", "upper_products"]
+__all__ = [
+    "add_upper_products",
+    "from_upper_half",
+    "products_of_halves",
+    "upper_products",
+]
 
 _NARROWEST, _MOST_BANDS = 256, 8
+# So few functions are one symmetric product: smaller ones would not fill an accelerator.
+_WHOLE = 2048
 
 
 @jax.custom_vjp
@@ -49,6 +61,36 @@ def _upper_products_backward(lines: Any, slope: Any) -> Any:
 
 
 upper_products.defvjp(_upper_products_forward, _upper_products_backward)
+
+
+@jax.custom_vjp
+def products_of_halves(
+    first: Float[Any, "q n"], second: Float[Any, "p n"]
+) -> Float[Array, "q+p q+p"]:
+    """The upper half of t tᵀ for t = [first, second], by the accelerator's own routines."""
+    if len(first) + len(second) <= _WHOLE:
+        return _symmetric(jnp.concatenate([first, second]))
+    crossed = jnp.matmul(first, second.T, precision="highest")
+    nothing = jnp.zeros((len(second), len(first)), crossed.dtype)
+    return jnp.block([[_symmetric(first), crossed], [nothing, _symmetric(second)]])
+
+
+def _symmetric(lines: Float[Any, "q n"]) -> Float[Array, "q q"]:
+    """The upper half of lines · linesᵀ; JAX gives the lower one."""
+    nothing = jnp.zeros((len(lines), len(lines)), lines.dtype)
+    return jax.lax.linalg.symmetric_product(lines, nothing).T
+
+
+def _products_of_halves_forward(first: Any, second: Any) -> Any:
+    return products_of_halves(first, second), (first, second)
+
+
+def _products_of_halves_backward(halves: Any, slope: Any) -> Any:
+    (slopes,) = _upper_products_backward(jnp.concatenate(halves), slope)
+    return slopes[: len(halves[0])], slopes[len(halves[0]) :]
+
+
+products_of_halves.defvjp(_products_of_halves_forward, _products_of_halves_backward)
 
 
 def add_upper_products(

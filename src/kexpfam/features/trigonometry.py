@@ -15,6 +15,7 @@ and 1.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -35,25 +36,26 @@ _COSINE = [(-1) ** k / math.factorial(2 * k) for k in range(2, 9)]
 _SINGLE_TERMS = 4
 
 
-@jax.custom_jvp
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
 def cosine_and_sine(
-    angles: Float[Any, "*shape"],
+    angles: Float[Any, "*shape"], single: bool = False
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """cos θ and sin θ."""
+    """cos θ and sin θ; as float32 where `single` says so, of an angle that is reduced as it is."""
     angles = jnp.asarray(angles)
-    double = angles.dtype == np.float64
-    parts = _DOUBLE_PARTS if double else _SINGLE_PARTS
-    terms = slice(None) if double else slice(_SINGLE_TERMS)
+    parts = _DOUBLE_PARTS if angles.dtype == np.float64 else _SINGLE_PARTS
     turns = jnp.round(angles * (2 / math.pi))
     rest = angles
     for part in parts:
         rest = rest - turns * part
     rest = jnp.clip(rest, -0.79, 0.79)
+    # The quadrant, as a float: an integer would overflow.
+    quadrant = turns - 4 * jnp.floor(turns / 4)
+    if single:
+        rest, quadrant = rest.astype("float32"), quadrant.astype("float32")
+    terms = slice(None) if rest.dtype == np.float64 else slice(_SINGLE_TERMS)
     square = rest * rest
     sine = rest + rest * square * _polynomial(_SINE[terms], square)
     cosine = 1 - square / 2 + square * square * _polynomial(_COSINE[terms], square)
-    # The quadrant, as a float: an integer would overflow.
-    quadrant = turns - 4 * jnp.floor(turns / 4)
     odd = (quadrant == 1) | (quadrant == 3)
     first, second = jnp.where(odd, sine, cosine), jnp.where(odd, cosine, sine)
     first = jnp.where((quadrant == 1) | (quadrant == 2), -first, first)
@@ -61,9 +63,9 @@ def cosine_and_sine(
 
 
 @cosine_and_sine.defjvp
-def _derivatives(primals: Any, tangents: Any) -> Any:
-    cosine, sine = cosine_and_sine(*primals)
-    (change,) = tangents
+def _derivatives(single: bool, primals: Any, tangents: Any) -> Any:
+    cosine, sine = cosine_and_sine(*primals, single)
+    change = tangents[0].astype(cosine.dtype)
     return (cosine, sine), (-sine * change, cosine * change)
 
 

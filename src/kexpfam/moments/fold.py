@@ -1,8 +1,7 @@
 """One pass: chunks → blocks → moments, summed per cross-validation fold.
 
-Rows wait in one queue per fold until they fill a block, so blocks do not depend on how the rows
-were cut into chunks: a table in memory and the same table in files give the same sums to the last
-bit. Sums stay on the device that computes them until all rows have been seen.
+Rows wait in queues until they fill a block (`kexpfam.moments.queues`). Sums stay on the device that
+computes them until all rows have been seen.
 
 Cost, for n rows and m features of a Fourier basis: n·m² flops for the upper half of the products
 and n·m trigonometric values, against n·d numbers read. Only one block's features exist at a time,
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,9 +24,7 @@ from kexpfam.base import BaseDensity
 from kexpfam.base.traced import TracedDensity, traced_density
 from kexpfam.data.blocks import (
     LARGEST_BLOCK,
-    NOT_FINITE,
     Block,
-    block_size_for,
     make_block,
     padded,
 )
@@ -35,6 +32,7 @@ from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.features import Basis
 from kexpfam.features.products import add_upper_products
 from kexpfam.moments.arithmetic import add_moments
+from kexpfam.moments.queues import FoldSums
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 
@@ -207,54 +205,6 @@ class BasisSummation(Summation):
         scale = np.asarray(self.noise_scale, float)
         shares = padded(weights, size)
         return _Piece(padded(rows, size), shares, covariance, moves, scale, self._traced)
-
-
-@dataclass
-class FoldSums:
-    """Moments of every fold, growing chunk by chunk."""
-
-    summation: Any
-    sums: dict[int, Any] = field(default_factory=dict)
-    waiting: dict[int, list[tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
-
-    def add(self, chunk: Chunk) -> None:
-        """Rows of a chunk; those of no weight count for nothing."""
-        kept = chunk.weights != 0
-        for number in np.unique(chunk.labels[kept]):
-            members = kept & (chunk.labels == number)
-            queue = self.waiting.setdefault(int(number), [])
-            queue.append((chunk.rows[members], chunk.weights[members]))
-            self._summed(int(number))
-
-    def _summed(self, number: int) -> None:
-        """Full blocks leave the queue."""
-        size, queue = self.summation.block_size, self.waiting[number]
-        if sum(len(rows) for rows, _ in queue) < size:
-            return
-        rows, weights = (np.concatenate(parts) for parts in zip(*queue, strict=True))
-        whole = len(rows) - len(rows) % size
-        for start in range(0, whole, size):
-            part = slice(start, start + size)
-            self._add_block(number, rows[part], weights[part], size)
-        self.waiting[number] = [(rows[whole:], weights[whole:])]
-
-    def _add_block(self, number: int, rows: np.ndarray, weights: np.ndarray, size: int) -> None:
-        self.sums[number] = self.summation.added(self.sums.get(number), rows, weights, size)
-
-    def totals(self) -> dict[int, Any]:
-        """Moments by fold number, with what still waited."""
-        for number, queue in self.waiting.items():
-            rows, weights = (np.concatenate(parts) for parts in zip(*queue, strict=True))
-            if len(rows):
-                # After a full block another one is compiled already.
-                full = self.summation.block_size
-                size = full if number in self.sums else block_size_for(len(rows), full)
-                self._add_block(number, rows, weights, size)
-        self.waiting = {}
-        found = {n: jax.tree.map(np.asarray, self.sums[n]) for n in sorted(self.sums)}
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):
-            raise ValueError(NOT_FINITE)
-        return found
 
 
 def largest_block() -> int:

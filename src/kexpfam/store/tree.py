@@ -125,7 +125,7 @@ class _Reader(NamedTuple):
         kind = self.records[name]
         expected = _field_names(kind)
         # Files of earlier versions lack what has been added since, with a default.
-        added = set(getattr(kind, "_field_defaults", ()))
+        added = {*getattr(kind, "_field_defaults", ()), *getattr(kind, "fields_added", ())}
         if not set(expected) - added <= set(fields) <= set(expected):
             raise ModelFileError(
                 f"{where} ({name}) must have the fields {', '.join(expected)}; it has "
