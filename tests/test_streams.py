@@ -19,7 +19,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from kexpfam import KernelDiffusion, KernelExponentialFamily
+from kexpfam import FourierFeatures, KernelDiffusion, KernelExponentialFamily
 from kexpfam.data.files import FileRows
 from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
@@ -300,13 +300,16 @@ def with_note(content, path, name, value):
 
 
 def test_foreign_checkpoints_are_refused_and_kept(rows, tmp_path, monkeypatch):
-    path, model = tmp_path / "fit.checkpoint", KernelExponentialFamily(**SETTINGS)
+    path = tmp_path / "fit.checkpoint"
+    # Given as an object, of which the settings know the kind alone.
+    model = KernelExponentialFamily(**SETTINGS, basis=FourierFeatures())
     content = left_behind(model, path, monkeypatch, rows)
     foreign = [
-        (KernelExponentialFamily(**SETTINGS), rows + 1.0),
+        (KernelExponentialFamily(**SETTINGS, basis=FourierFeatures()), rows + 1.0),
         (KernelExponentialFamily(**{**SETTINGS, "random_state": 1}), rows),
         (KernelExponentialFamily(**{**SETTINGS, "n_components": 17}), rows),
         (KernelDiffusion(random_state=0), rows),
+        (KernelExponentialFamily(**SETTINGS, basis=FourierFeatures(precision="single")), rows),
     ]
     for other, X in foreign:
         with pytest.raises(ValueError, match="checkpoint of another fit"):

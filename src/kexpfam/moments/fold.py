@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -160,6 +160,11 @@ class BasisSummation(Summation):
 
     def content(self) -> list[Any]:
         words = [type(part).__name__ for part in (self.basis, self.noise, self.base)]
+        words += [
+            f"{one.name}={getattr(self.basis, one.name)!r}"
+            for one in fields(self.basis)  # type: ignore[arg-type]
+            if isinstance(getattr(self.basis, one.name), (bool, int, str))
+        ]
         traced = self._traced if self._traced is not None else ()
         return [self.basis, self.noise, traced, *words, self.noise_scale, self.block_size]
 
