@@ -16,6 +16,15 @@ CASES = {
 }
 
 
+# A file whose pages claim to be larger than any memory.
+ONCE_FAILED = [("damaged tables", (0, 898))]
+
+
+@pytest.mark.parametrize(("name", "case"), ONCE_FAILED)
+def test_cases_that_once_failed_end_well(name, case, tmp_path):
+    assert outcome(KINDS[name](tmp_path), case) == REFUSED
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_hostile_cases_end_well(name, tmp_path):
     kind = KINDS[name](tmp_path)

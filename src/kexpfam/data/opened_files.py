@@ -113,8 +113,8 @@ class TypedFile:
 
         try:
             return cls(dataset.dataset(path, format=kind), str(path))
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
+        except (OSError, ValueError, MemoryError) as error:
+            raise ValueError(f"{path} cannot be read as {kind}: {_reason(error)}") from error
 
     @property
     def n_rows(self) -> int | None:
@@ -124,8 +124,8 @@ class TypedFile:
             return None
         try:
             return int(self._dataset.count_rows())
-        except OSError as error:
-            raise ValueError(f"{self.label} cannot be read: {error}") from error
+        except (OSError, MemoryError) as error:
+            raise ValueError(f"{self.label} cannot be read: {_reason(error)}") from error
 
     def batches(self, names: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of columns, with the file's types."""
@@ -134,8 +134,8 @@ class TypedFile:
             yield from self._dataset.to_batches(
                 columns=list(names), batch_size=size, batch_readahead=2, fragment_readahead=1
             )
-        except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{self.label} cannot be read to its end: {error}") from error
+        except (OSError, ValueError, TypeError, MemoryError) as error:
+            raise ValueError(f"{self.label} cannot be read to its end: {_reason(error)}") from error
 
     def number_batches(self, names: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of columns of numbers."""
@@ -229,6 +229,13 @@ class TextFile:
             for _ in self._found.all_rows():
                 pass
             raise ValueError(f"{self.label} cannot be read: {error}") from error
+
+
+def _reason(error: Exception) -> str:
+    """A damaged file may say of itself that it is larger than any memory."""
+    if isinstance(error, MemoryError):
+        return f"it is damaged, or there is too little memory for it ({error})"
+    return str(error)
 
 
 def _by_arrow(found: FirstRows, types: dict[str, Any]) -> Iterator[Any]:
