@@ -8,9 +8,17 @@ import pandas as pd
 import pytest
 
 from kexpfam import KernelChain
+from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.live import walk_live
 from kexpfam.base.ordered import OrderedMixture, walk
-from kexpfam.base.shrunk import MonomialTable, Start, StreamedTable, improved_mixtures, mixture_path
+from kexpfam.base.shrunk import (
+    Expectation,
+    MonomialTable,
+    Start,
+    StreamedTable,
+    improved_mixtures,
+    mixture_path,
+)
 from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.layout import layout_of
 from kexpfam.data.mixed import read_mixed
@@ -44,6 +52,23 @@ def test_steps_over_chunks_are_those_over_all_rows(generator):
     ):
         np.testing.assert_allclose(one.means, other.means, atol=1e-4)
         np.testing.assert_allclose(one.covariances, other.covariances, atol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e40])
+def test_sums_of_a_device_are_those_of_the_host(generator, unit):
+    rows, weights = generator.normal(size=(300, 3)), unit * generator.uniform(0.5, 2.0, 300)
+    table = MonomialTable(rows, weights)
+    mixtures = next(mixture_path(table, [Start(4, 0), Start(2, 1)], [6.0]))
+    step = Expectation.under(mixtures)
+    found = summed_on_device(
+        step.polynomials, step.sizes, ArrayRows(rows, weights, chunk_rows=77).chunks()
+    )
+    expected = table.expected(mixtures)
+    # Log densities in single precision, of size one.
+    np.testing.assert_allclose(found.likelihoods / found.weight, expected.likelihoods, atol=1e-5)
+    np.testing.assert_allclose(found.sums / found.weight, expected.sums, atol=1e-5)
+    assert found.weight == pytest.approx(weights.sum())
+    assert found.squares == pytest.approx(weights @ weights)
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,8 @@ from jaxtyping import Float
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from kexpfam.base.device_sums import is_accelerated, summed_on_device
+from kexpfam.base.expected_sums import ExpectedSums
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.symmetric import form_coefficients
@@ -105,24 +107,6 @@ class StreamedTable:
         )
 
 
-class ExpectedSums(NamedTuple):
-    """Weighted sums over rows: log densities of each mixture, and monomials of each component."""
-
-    likelihoods: Float[np.ndarray, " s"]
-    sums: Float[np.ndarray, "k p"]
-    weight: float
-    squares: float
-
-    def joined(self, other: ExpectedSums) -> ExpectedSums:
-        """Over the rows of both."""
-        return ExpectedSums(
-            self.likelihoods + other.likelihoods,
-            self.sums + other.sums,
-            self.weight + other.weight,
-            self.squares + other.squares,
-        )
-
-
 @dataclass(frozen=True)
 class Expectation:
     """The expectation step of several mixtures, as a summary of chunks.
@@ -147,6 +131,8 @@ class Expectation:
         return [slice(first, last) for first, last in pairwise([0, *ends])]
 
     def __call__(self, chunks: Iterable[Chunk]) -> ExpectedSums:
+        if is_accelerated():
+            return summed_on_device(self.polynomials, self.sizes, chunks)
         size = _block_rows(self.polynomials.shape[1])
         return self.total(
             (chunk.weights[part], _monomials(chunk.rows[part]))
