@@ -140,8 +140,7 @@ def conditional_scaling() -> str:
     return (
         "Fits of `ConditionalKernelExponentialFamily` to eight inputs and a target with two "
         "branches: CPU seconds, and by how much the largest resident memory grew. Of more than "
-        "20,000 rows a sample by keys is looked at and sums over all rows are kept, so that "
-        "memory stays where it is.\n\n"
+        "20,000 rows a sample by keys is looked at, and sums over all rows are kept.\n\n"
         + table(
             ["rows", "solution", "given as", "seconds", "MB", "log density", "ms a row to score"],
             rows,

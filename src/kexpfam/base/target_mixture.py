@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +59,7 @@ class LineMixtures:
     centers: Float[np.ndarray, "n k"]
     deviations: Float[np.ndarray, " k"]
 
-    def where(self, rows: np.ndarray) -> LineMixtures:
+    def where(self, rows: np.ndarray | slice) -> LineMixtures:
         """Those of some rows."""
         return LineMixtures(self.log_weights[rows], self.centers[rows], self.deviations)
 
@@ -110,6 +111,10 @@ class LineMixtures:
         places -= np.log(self.deviations) + _HALF_LOG_TWO_PI
         return places
 
+    @cached_property
+    def _counted(self) -> _Live:
+        return self._live(_NEGLIGIBLE)
+
     def _live(self, least: float) -> _Live:
         counted = self.log_weights > least
         # The heaviest component of a row always counts.
@@ -128,7 +133,7 @@ class LineMixtures:
         """Σ_k π_k function((t − c_k) / s_k, s_k) over the components that count."""
         if not t.size:
             return (np.zeros(t.shape),) * 2
-        live = self._live(least)
+        live = self._counted if least == _NEGLIGIBLE else self._live(least)
         ends = np.append(live.starts[1:], len(live.rows))
         parts = []
         first = 0

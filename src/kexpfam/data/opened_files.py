@@ -111,8 +111,13 @@ class TypedFile:
         _require_pyarrow(str(path))
         from pyarrow import dataset
 
+        form: Any = kind
+        if kind == "parquet":
+            # Else all columns of the file are read ahead of the rows, and stay in memory.
+            options = dataset.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+            form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
         try:
-            return cls(dataset.dataset(path, format=kind), str(path))
+            return cls(dataset.dataset(path, format=form), str(path))
         except (OSError, ValueError, MemoryError) as error:
             raise ValueError(f"{path} cannot be read as {kind}: {_reason(error)}") from error
 

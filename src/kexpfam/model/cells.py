@@ -46,7 +46,7 @@ class Cells(NamedTuple):
     def _step(self) -> Float[np.ndarray, "m 1"]:
         return (self.nodes[:, -1:] - self.nodes[:, :1]) / (self.nodes.shape[1] - 1)
 
-    def where(self, rows: np.ndarray) -> Cells:
+    def where(self, rows: np.ndarray | slice) -> Cells:
         """Those of some rows."""
         shared = len(self.nodes) == 1
         return Cells(self.nodes if shared else self.nodes[rows], *(one[rows] for one in self[1:]))
