@@ -269,11 +269,13 @@ def cluster() -> str:
 
 
 def _chain_on_cluster(found: dict[str, Any]) -> str:
-    same = found["largest_difference_with_a_worker_killed"]
+    difference = found["largest_difference_with_a_worker_killed"]
+    same = f"differ by {difference:.0e} at most" if difference else "are the same to the last bit"
     return (
-        f"\n\n`KernelChain` of {found['rows']:,} rows of a mixed table on two workers took "
-        f"{found['seconds']:.0f} s, and {found['seconds_with_a_worker_killed']:.0f} s with one of "
-        f"them killed in the middle; log densities of fresh rows differ by {same:.0e} at most. "
+        f"\n\n`KernelChain` was fitted to {found['rows']:,} rows of a mixed table on two workers, "
+        "and again with one of them killed in the middle "
+        f"({found['seconds']:.0f} and {found['seconds_with_a_worker_killed']:.0f} s by the clock, "
+        f"on a machine with other work). Log densities of fresh rows {same}. "
         "From those of a fit in memory they differ by "
         f"{found['mean_difference_from_memory']:.0e} on average, with means of "
         f"{found['log_density'][0]:.3f} and {found['log_density'][2]:.3f}."

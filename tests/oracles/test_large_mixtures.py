@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -163,6 +165,12 @@ def test_judges_have_no_part_in_the_mixture_that_they_judge(few_rows_looked_at):
     chunks = list(map(whitening, source.chunks()))
     assert sum(len(chunk.weights) for chunk in chunks) == 2000 - 400
     assert np.isfinite(np.concatenate([chunk.rows for chunk in chunks])).all()
+    # Two parts of the keys hold all rows between them.
+    middle = int(judges.keys[-1]) // 2 + 2**63
+    below, above = (replace(whitening, **{name: middle}) for name in ("last_key", "last_judge"))
+    some = [len(one(next(source.chunks())).weights) for one in (below, above)]
+    assert min(some) > 0
+    assert sum(some) == len(chunks[0].weights)
     # In other chunks the same rows have the same numbers drawn for what is missing.
     again = whitening(next(iter(ArrayRows(codes, np.ones(2000)).chunks())))
     np.testing.assert_allclose(again.rows, np.concatenate([chunk.rows for chunk in chunks]))

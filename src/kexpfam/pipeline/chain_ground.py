@@ -7,6 +7,7 @@ lie under mixtures of all other rows, which have not seen them (`kexpfam.tuning.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
 from kexpfam.data.spool import StoredRows
 from kexpfam.progress import Progress
-from kexpfam.tuning.large_base import Whitening, grown_average, last_average
+from kexpfam.tuning.large_base import PASSES, Whitening, grown_average, refitted_average
 from kexpfam.tuning.table_base import (
     BaseChoice,
     choose_base,
@@ -47,6 +48,8 @@ MOST_ROWS = 50_000
 N_FOLDS = 5
 # Of more rows, one in so many judges.
 _ONE_JUDGE_OF = 4
+# Rows that sizes are tried with; all, if these are nearly all. Passes when the judges have joined.
+_GROWING_ROWS, _NEARLY_ALL, _LAST_PASSES = 200_000, 0.8, 2
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 # Components of a mixture at most, where rows are in memory.
@@ -84,9 +87,23 @@ def all_rows_ground(
 
 def judging_rows(layout: Layout, sketch: ContentSketch) -> TableRows:
     """The rows of a sketch that judge."""
-    # The sketch's last key tells how many distinct rows there are.
-    count = len(sketch.keys) / (float(sketch.keys[-1]) / 2.0**64)
-    return _as_table(layout, sketch, slice(0, int(min(MOST_ROWS, count / _ONE_JUDGE_OF))))
+    most = int(min(MOST_ROWS, _distinct_count(sketch) / _ONE_JUDGE_OF))
+    return _as_table(layout, sketch, slice(0, most))
+
+
+def _distinct_count(sketch: ContentSketch) -> float:
+    """About how many distinct rows there are: their keys are spread evenly."""
+    return len(sketch.keys) / (float(sketch.keys[-1]) / 2.0**64)
+
+
+def _whitened(source: RowSource, whitening: Whitening, progress: Progress) -> RowSource:
+    """Rows that mixtures are fitted to: made once and stored, but made anew on a cluster."""
+    local = source.local()
+    if local is None:
+        return source.mapped(whitening)
+    rows, seen_through = local
+    chunks = (whitening(seen_through(chunk)) for chunk in rows.chunks())
+    return StoredRows(progress.rows(chunks, rows.n_rows, "whitened rows"), progress)
 
 
 def _as_table(layout: Layout, sketch: ContentSketch, chosen: slice) -> TableRows:
@@ -114,15 +131,17 @@ def large_ground(
         return Ground(base, [], True, None, None)
     gaps = cell_gaps(layout, sketch.rows)
     whitening = Whitening.by(base, layout, gaps, int(judges.keys[-1]))
-    outside: RowSource = source.mapped(whitening)
-    local = source.local()
-    if local is not None:
-        rows, seen_through = local
-        chunks = (whitening(seen_through(chunk)) for chunk in rows.chunks())
-        outside = StoredRows(progress.rows(chunks, rows.n_rows, "whitened rows"), progress)
-    average, search = grown_average(base, sample, outside, judges, progress)
+    outside = _whitened(source, whitening, progress)
+    growing = outside
+    share = (n_judges + _GROWING_ROWS) / _distinct_count(sketch)
+    if share < _NEARLY_ALL:
+        some = replace(whitening, last_key=int(share * 2.0**64))
+        growing = _whitened(source, some, progress)
+    average, search = grown_average(base, sample, growing, judges, progress)
+    if growing is not outside:
+        average = refitted_average(average, search, [outside], PASSES)
     own = ArrayRows(whitening.of(judges), judges.weights)
-    last = base.ordered(last_average(average, search, outside, own))
+    last = base.ordered(refitted_average(average, search, [outside, own], _LAST_PASSES))
     mixture = base.ordered(average)
     base = base._replace(search=search)
     found = lines_under(judges, base, mixture, np.ones(n_judges, bool))

@@ -1,10 +1,11 @@
 """The mixture under a chain of very many rows: chosen on some, judged by some, fitted to all.
 
 Coordinates, size and shrinkage come from a sample of the rows (`kexpfam.tuning.table_base`). The
-mixtures go on from there with the sums of expectation–maximization over all rows but those that
-judge, chunk by chunk, and are tried at twice the size for as long as the judges are better off. So
-no judge has a part in a mixture that it judges, and places in conditionals are out of sample
-without folds. At last the judges join the other rows.
+mixtures go on from there with the sums of expectation–maximization over the rows that do not judge,
+chunk by chunk, and are tried at twice the size for as long as the judges are better off: with some
+hundred thousand rows at first, and with all at the size that was found. So no judge has a part in a
+mixture that it judges, and places in conditionals are out of sample without folds. At last the
+judges join the other rows.
 
 What is missing is drawn given what is there, by the sample's mixture and from a hash of the row:
 every pass meets the same rows.
@@ -17,6 +18,7 @@ every pass meets the same rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,10 +37,10 @@ from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.table_base import BaseChoice, noisy_scores, redrawn
 from kexpfam.tuning.table_rows import TableRows, table_rows
 
-__all__ = ["Whitening", "grown_average", "last_average", "number_logs"]
+__all__ = ["PASSES", "Whitening", "grown_average", "number_logs", "refitted_average"]
 
-# Passes over all rows for each size, and when the judges have joined them.
-_PASSES, _LAST_PASSES = 4, 2
+# Passes over the rows for each size.
+PASSES = 4
 # Components of a mixture at most, rows for each of them, and nats a row that twice as many must
 # gain: every row that is scored later meets them.
 _LARGEST, _ROWS_PER_COMPONENT, _LEAST_GAIN = 4096, 32, 0.01
@@ -50,7 +52,7 @@ _JUDGES = 4096
 class Whitening:
     """A function of chunks: a table's numbers as rows that mixtures are fitted to.
 
-    Rows with keys up to `last_judge` are left out.
+    Rows with keys up to that of the last judge are left out, and those beyond the last key.
     """
 
     layout: Layout
@@ -61,6 +63,7 @@ class Whitening:
     inverse_root: Float[np.ndarray, "w w"]
     mixture: OrderedMixture
     last_judge: int
+    last_key: int = 2**64 - 1
 
     @classmethod
     def by(
@@ -82,7 +85,8 @@ class Whitening:
 
     def __call__(self, chunk: Chunk) -> Chunk:
         keys = content_keys(chunk.rows)
-        kept = (chunk.weights > 0) & (keys > np.uint64(self.last_judge))
+        kept = (keys > np.uint64(self.last_judge)) & (keys <= np.uint64(self.last_key))
+        kept &= chunk.weights > 0
         if not kept.any():
             return make_chunk(np.zeros((0, len(self.shift))), np.zeros(0))
         folds = np.zeros(int(kept.sum()), np.int64)
@@ -114,13 +118,13 @@ def number_logs(
 def grown_average(
     choice: BaseChoice,
     sample: TableRows,
-    outside: RowSource,
+    rows: RowSource,
     judges: TableRows,
     progress: Progress,
 ) -> tuple[Average, AverageSearch]:
-    """Mixtures of the rows outside, of a size that the judges prefer."""
+    """Mixtures of rows that do not judge, of a size that the judges prefer."""
     assert choice.average is not None
-    table = StreamedTable([outside], choice.search.pseudo_rows)
+    table = StreamedTable([rows], choice.search.pseudo_rows)
     some = np.flatnonzero(judges.folds > 0)[:_JUDGES]
     few = judges.where(some)
 
@@ -129,13 +133,13 @@ def grown_average(
 
     white = choice.whitened()
     search = choice.search
-    best = _improved(choice.average, table, search, _PASSES)
+    best = _improved(choice.average, table, search, PASSES)
     logs = judged(best)
     while 2 * search.n_components <= min(_LARGEST, table.count / _ROWS_PER_COMPONENT):
         larger = search._replace(n_components=2 * search.n_components)
         progress.stage(f"{larger.n_components} components")
         average = fit_average(white, sample.weights, larger, choice.seed)
-        average = _improved(average, table, larger, _PASSES)
+        average = _improved(average, table, larger, PASSES)
         others = judged(average)
         gain, error = mean_and_error(others - logs, few.weights)
         if gain <= max(error, _LEAST_GAIN):
@@ -145,13 +149,11 @@ def grown_average(
     return best, search
 
 
-def last_average(
-    average: Average, search: AverageSearch, outside: RowSource, judges: RowSource
+def refitted_average(
+    average: Average, search: AverageSearch, sources: Sequence[RowSource], passes: int
 ) -> Average:
-    """The mixtures with the judges among the rows."""
-    return _improved(
-        average, StreamedTable([outside, judges], search.pseudo_rows), search, _LAST_PASSES
-    )
+    """The mixtures, improved with the rows of sources."""
+    return _improved(average, StreamedTable(sources, search.pseudo_rows), search, passes)
 
 
 def _improved(
