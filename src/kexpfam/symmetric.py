@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,13 @@ def half_places(count: int) -> Int[np.ndarray, "d d"]:
     return places
 
 
-@functools.cache
-def _upper_indices(count: int) -> tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]:
-    one, other = np.triu_indices(count)
-    return one, other
-
-
 def upper_half(matrices: Float[Any, "k d d"]) -> Float[Any, "k p"]:
     """The upper half of symmetric matrices, read line by line."""
-    one, other = _upper_indices(matrices.shape[1])
+    one, other = np.triu_indices(matrices.shape[1])
     return matrices[:, one, other]
 
 
 def form_coefficients(halves: Float[Any, "k p"], n_columns: int) -> Float[Any, "k p"]:
     """Coefficients of the products x_i x_j, i ≤ j, in xᵀPx: x_j x_i stands there too."""
-    one, other = _upper_indices(n_columns)
+    one, other = np.triu_indices(n_columns)
     return halves * np.where(one == other, 1.0, 2.0).astype(halves.dtype)

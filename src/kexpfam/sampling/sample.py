@@ -137,7 +137,8 @@ def sample_density(
     >>> from kexpfam.base import GaussianMixtureDensity
     >>> from kexpfam.data.standardize import Standardizer
     >>> from kexpfam.features import FourierBasis
-    >>>     >>> from kexpfam.sampling import sample_density
+    >>> from kexpfam.model import TiltedDensity
+    >>> from kexpfam.sampling import sample_density
     >>> density = TiltedDensity(
     ...     basis=FourierBasis(np.ones((1, 2)), np.zeros(1), np.ones(1)),
     ...     coefficients=np.zeros(2),
