@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 
 import kexpfam
 from kexpfam.cli.inputs import is_data
@@ -62,7 +63,7 @@ def loaded(path: str, terminal: Terminal, *, conditional: bool | None = None) ->
 
 def is_conditional(model: Any) -> bool:
     """Whether a model is the density of a target given inputs."""
-    return isinstance(model, kexpfam.ConditionalKernelExponentialFamily)
+    return bool(is_regressor(model))
 
 
 def target_name(model: Any) -> str:
