@@ -1,6 +1,6 @@
 """
 Does a simulator follow its distribution?
-================================
+=========================================
 
 A Stein test asks whether rows come from a density of which only the gradient of the logarithm is
 known: no normalizing constant, and no rows of the true distribution.
@@ -72,7 +72,7 @@ shares = {
 
 # %%
 # With rows of the real thing instead of its distribution
-# ----------------------------------------------
+# -------------------------------------------------------
 # Often the distribution is unknown, but some rows of it are there (here: a simulation with tiny
 # steps). A fitted model then stands in for it. It is an estimate, and the more rows are tested, the
 # more the test sees of the model's own errors: what it says of the smallest steps tells how much
