@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.ordered import Column, Factors, Walked, walk
+from kexpfam.base.shrunk import monomials
 
 __all__ = ["walk_live"]
 
@@ -90,8 +91,5 @@ def _live_at_last(
     polynomials: Float[np.ndarray, "p k"], rows: Float[np.ndarray, "n w"]
 ) -> Bool[np.ndarray, "n k"]:
     """Components within 30 nats of the best at the whole row."""
-    single = rows.astype(np.float32)
-    squares = [single[:, i : i + 1] * single[:, i:] for i in range(rows.shape[1])]
-    monomials = np.concatenate([np.ones((len(rows), 1), np.float32), single, *squares], axis=1)
-    logs = monomials @ polynomials
+    logs = monomials(rows) @ polynomials
     return logs > logs.max(axis=1, keepdims=True) - np.float32(_FAR_BELOW)

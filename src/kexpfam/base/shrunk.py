@@ -39,7 +39,14 @@ from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.symmetric import form_coefficients
 
-__all__ = ["MonomialTable", "Start", "StreamedTable", "improved_mixtures", "mixture_path"]
+__all__ = [
+    "MonomialTable",
+    "Start",
+    "StreamedTable",
+    "improved_mixtures",
+    "mixture_path",
+    "monomials",
+]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
@@ -74,11 +81,11 @@ class MonomialTable:
         self._size = _block_rows(n_monomials)
         self._kept: list[np.ndarray] = []
         if len(rows) * n_monomials <= _MOST_KEPT:
-            self._kept = [_monomials(rows[part]) for part in _parts(len(rows), self._size)]
+            self._kept = [monomials(rows[part]) for part in _parts(len(rows), self._size)]
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for number, part in enumerate(_parts(len(self.rows), self._size)):
-            kept = self._kept[number] if self._kept else _monomials(self.rows[part])
+            kept = self._kept[number] if self._kept else monomials(self.rows[part])
             yield self.shares[part], kept
 
     def expected(self, mixtures: Sequence[GaussianMixtureDensity]) -> ExpectedSums:
@@ -135,7 +142,7 @@ class Expectation:
             return summed_on_device(self.polynomials, self.sizes, chunks)
         size = _block_rows(self.polynomials.shape[1])
         return self.total(
-            (chunk.weights[part], _monomials(chunk.rows[part]))
+            (chunk.weights[part], monomials(chunk.rows[part]))
             for chunk in chunks
             for part in _parts(len(chunk.weights), size)
         )
@@ -144,9 +151,9 @@ class Expectation:
         """Over blocks of weights and monomials."""
         likelihoods, sums = np.zeros(len(self.sizes)), np.zeros(self.polynomials.shape)
         weight = squares = 0.0
-        for shares, monomials in self._smaller(blocks):
+        for shares, products in self._smaller(blocks):
             weight, squares = weight + float(shares.sum()), squares + float(shares @ shares)
-            members = self.polynomials @ monomials.T
+            members = self.polynomials @ products.T
             for number, part in enumerate(self.parts):
                 own = members[part]
                 highest = own.max(axis=0)
@@ -154,7 +161,7 @@ class Expectation:
                 totals = own.sum(axis=0)
                 likelihoods[number] += shares @ (np.log(totals) + highest)
                 own *= (shares / totals).astype(np.float32)
-            sums += members @ monomials
+            sums += members @ products
         return ExpectedSums(likelihoods, sums, weight, squares)
 
     def _smaller(
@@ -162,12 +169,12 @@ class Expectation:
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Blocks of fewer rows, where components are many."""
         most = _MOST_MEMBERS // len(self.polynomials)
-        for shares, monomials in blocks:
+        for shares, products in blocks:
             if len(shares) <= most:
-                yield shares, monomials
+                yield shares, products
                 continue
             for part in _parts(len(shares), max(16, most)):
-                yield shares[part], monomials[part]
+                yield shares[part], products[part]
 
 
 def _block_rows(n_monomials: int) -> int:
@@ -178,7 +185,8 @@ def _parts(n_rows: int, size: int) -> Iterator[slice]:
     return (slice(at, at + size) for at in range(0, n_rows, size))
 
 
-def _monomials(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+def monomials(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
+    """1, x_i and x_i x_j (i ≤ j), in single precision."""
     single = np.concatenate([np.ones((len(rows), 1)), rows], axis=1).astype(np.float32)
     columns = range(single.shape[1])
     return np.concatenate([single[:, i : i + 1] * single[:, i:] for i in columns], axis=1)
