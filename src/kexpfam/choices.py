@@ -108,6 +108,10 @@ def resolve(
     return value
 
 
+# No count is larger: an array of so many numbers has eight terabytes.
+_MOST = 10**12
+
+
 def whole(parameter: str, value: Any, least: int = 1, otherwise: str = "") -> int:
     """A whole number that is not too small; `otherwise` says what else would be allowed."""
     try:
@@ -118,6 +122,11 @@ def whole(parameter: str, value: Any, least: int = 1, otherwise: str = "") -> in
         allowed = f"{otherwise} or a whole number" if otherwise else "a whole number"
         meant = f" Try {value:.0f}." if isinstance(value, float) and value.is_integer() else ""
         raise ValueError(f"{parameter} must be {allowed} ≥ {least}; got {shown(value)}.{meant}")
+    if number > _MOST:
+        raise ValueError(
+            f"{parameter} must be at most {_MOST:,}, which is more than any memory holds; got "
+            f"{shown(value)}."
+        )
     return number
 
 
