@@ -245,9 +245,9 @@ class Commands(Kind):
         words = [_WORDS[int(n)] for n in generator.integers(0, len(_WORDS), count)]
         if generator.random() < 0.5:
             words = ["--" if word == "report" else word for word in words]
-        out, err = io.StringIO(), io.StringIO()
+        out, err, rows = io.StringIO(), io.StringIO(), io.BytesIO(b"east,north\n1,2\n")
         before, stdin = sys.argv, sys.stdin
-        sys.argv, sys.stdin = ["kexpfam", *words], io.StringIO("east,north\n1,2\n")
+        sys.argv, sys.stdin = ["kexpfam", *words], io.TextIOWrapper(rows)
         code: Any = 0
         try:
             with (

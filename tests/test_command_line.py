@@ -27,6 +27,7 @@ import typer
 import kexpfam
 from kexpfam import KernelExponentialFamily
 from kexpfam.cli.demo import _Figures, _verdict
+from kexpfam.cli.inputs import opened
 from kexpfam.cli.terminal import Terminal
 
 # Numbers for all settings: nothing is tuned.
@@ -469,6 +470,15 @@ def test_streams_that_are_closed(closed, code, family, folder, environment):
     expected = "standard output is closed" if code else ""
     assert expected in found.stderr
     assert bool(found.stdout) == (code == 0)
+
+
+def test_closed_standard_input_is_named(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with (
+        pytest.raises(ValueError, match="standard input, which is closed"),
+        opened(["-"], Terminal(False, True, False)),
+    ):
+        pass
 
 
 def test_an_interrupted_fit_is_taken_up_again(run, folder, environment):

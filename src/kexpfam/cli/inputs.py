@@ -98,11 +98,17 @@ def opened(
 
 def _kept(folder: Path) -> Path:
     """Standard input as a file."""
-    first = sys.stdin.buffer.read(64)
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise ValueError(
+            "- stands for standard input, which is closed. Give a file, or pipe rows into the "
+            "command."
+        )
+    first = stream.read(64)
     path = folder / f"standard_input{stored_as(first) or '.csv'}"
     with path.open("wb") as copy:
         copy.write(first)
-        shutil.copyfileobj(sys.stdin.buffer, copy)
+        shutil.copyfileobj(stream, copy)
     return path
 
 
