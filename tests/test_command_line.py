@@ -26,7 +26,7 @@ import typer
 
 import kexpfam
 from kexpfam import KernelExponentialFamily
-from kexpfam.cli.demo import _Figures, _verdict
+from kexpfam.cli.demo import _Figures, _verdict, run_demo
 from kexpfam.cli.inputs import opened
 from kexpfam.cli.terminal import Terminal
 
@@ -470,6 +470,14 @@ def test_streams_that_are_closed(closed, code, family, folder, environment):
     expected = "standard output is closed" if code else ""
     assert expected in found.stderr
     assert bool(found.stdout) == (code == 0)
+
+
+def test_the_demo_names_what_its_picture_needs_before_it_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"kexpfam\[plot\]"):
+        run_demo("cosine", 20, 1, 0, tmp_path / "demo.png", Terminal(False, True, False))
+    assert not capsys.readouterr().out
 
 
 def test_closed_standard_input_is_named(monkeypatch):
