@@ -88,6 +88,14 @@ def test_a_value_far_from_all_others_is_named(rows):
         KernelExponentialFamily(random_state=0, base="gaussian", **FAMILY).fit(table)
 
 
+@pytest.mark.filterwarnings("ignore::kexpfam.DegenerateTableWarning")
+def test_a_table_with_such_a_value_has_a_chain():
+    rows, fresh = np.random.default_rng(0).normal(size=(2, 300, 2))
+    rows[7, 1] = 1e8
+    # A Gaussian, whose standard deviation is that of the value, has about -18.
+    assert KernelChain(random_state=0).fit(rows).score(fresh) > -20
+
+
 def test_complex_numbers_are_refused_wherever_they_come_from(rows):
     for given in (rows + 1j, iter([rows + 1j])):
         with pytest.raises(ValueError, match=r"[Cc]omplex"):

@@ -277,5 +277,14 @@ def _maximized(
     covariances = weighted / (masses + shrinkage + table.pseudo_rows)[:, None, None]
     floors = _FLOOR + _ROUNDING * (means**2).sum(axis=1)
     covariances += floors[:, None, None] * np.eye(n_columns)
+    if np.linalg.eigvalsh(covariances)[:, 0].min() <= 0:
+        covariances = _made_positive(covariances)
     weights = (masses + 1) / (masses + 1).sum()
     return GaussianMixtureDensity(weights, means, covariances)
+
+
+def _made_positive(covariances: Float[np.ndarray, "k d d"]) -> Float[np.ndarray, "k d d"]:
+    """Without directions that rounding has made negative, as a value far from all others can."""
+    values, vectors = np.linalg.eigh(covariances)
+    values = np.maximum(values, _ROUNDING * np.abs(values).max(axis=1, keepdims=True))
+    return (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
