@@ -22,10 +22,15 @@ import numpy as np
 
 from kexpfam.threads import note_compiled_work
 
-__all__ = ["compiled", "keep_compilations", "on_host"]
+__all__ = ["compiled", "is_accelerated", "keep_compilations", "on_host"]
 
 # Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
 _LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
+
+
+def is_accelerated() -> bool:
+    """Whether compiled code runs on a device that is faster than this processor."""
+    return jax.default_backend() != "cpu"
 
 
 def compiled(
@@ -70,7 +75,7 @@ def on_host(array: Any, large: float | None = None) -> np.ndarray:
     threads get in parallel.
     """
     if large is None:
-        large = math.inf if jax.default_backend() == "cpu" else _LARGE
+        large = _LARGE if is_accelerated() else math.inf
     if not isinstance(array, jax.Array) or array.nbytes < large or array.ndim == 0:
         return np.asarray(array)
     found = np.empty(array.shape, array.dtype)

@@ -30,18 +30,13 @@ from kexpfam.data.blocks import block_size_for, padded
 from kexpfam.data.rows import Chunk
 from kexpfam.precision import compiled
 
-__all__ = ["is_accelerated", "summed_on_device"]
+__all__ = ["summed_on_device"]
 
 # Numbers of members in a block: rows times components of all mixtures (a gigabyte).
 _MOST_MEMBERS, _MOST_ROWS, _FEWEST_ROWS = 1 << 28, 1 << 18, 1 << 12
 _FEWEST_MIXTURES = 16
 # The log density of a component that is not there.
 _NEVER = -1e30
-
-
-def is_accelerated() -> bool:
-    """Whether there is a device that is faster than this processor."""
-    return jax.default_backend() != "cpu"
 
 
 def summed_on_device(

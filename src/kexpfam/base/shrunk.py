@@ -33,10 +33,11 @@ from jaxtyping import Float
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from kexpfam.base.device_sums import is_accelerated, summed_on_device
+from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.expected_sums import ExpectedSums
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource
+from kexpfam.precision import is_accelerated
 from kexpfam.symmetric import form_coefficients
 
 __all__ = [

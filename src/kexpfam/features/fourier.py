@@ -32,7 +32,6 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
@@ -53,6 +52,7 @@ from kexpfam.features.products import from_upper_half, products_of_halves, upper
 from kexpfam.features.spectra import Spectrum
 from kexpfam.features.trigonometry import cosine_and_sine
 from kexpfam.noise import Noise
+from kexpfam.precision import is_accelerated
 from kexpfam.quadratic import QuadraticSystem
 
 __all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
@@ -161,7 +161,7 @@ class FourierBasis:
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> FourierMoments:
         """Sums that hold for every noise."""
-        if jax.default_backend() == "cpu":
+        if not is_accelerated():
             parts = self.parts(block)
             gram = upper_products(parts.lines).astype("float64")
             return parts.others._replace(gram=gram)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -34,7 +33,7 @@ from kexpfam.features.products import add_upper_products
 from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.queues import FoldSums
 from kexpfam.noise import Noise
-from kexpfam.precision import compiled
+from kexpfam.precision import compiled, is_accelerated
 
 __all__ = ["BasisSummation", "FoldSums", "MomentSource", "Summation", "block_moments"]
 
@@ -156,7 +155,7 @@ class BasisSummation(Summation):
     def _on_host(self) -> bool:
         """Whether products are left to BLAS: on a CPU, for sums that noise does not enter."""
         plain = self.basis.summed_by == "products" and self.noise.enters == "in closed form"
-        return plain and jax.default_backend() == "cpu"
+        return plain and not is_accelerated()
 
     def content(self) -> list[Any]:
         words = [type(part).__name__ for part in (self.basis, self.noise, self.base)]
@@ -214,7 +213,7 @@ class BasisSummation(Summation):
 
 def largest_block() -> int:
     """Rows of a block: what fits a processor's cache, or what fills an accelerator."""
-    return LARGEST_BLOCK if jax.default_backend() == "cpu" else _ACCELERATOR_BLOCK
+    return _ACCELERATOR_BLOCK if is_accelerated() else LARGEST_BLOCK
 
 
 def _walked(source: RowSource, summation: BasisSummation) -> dict[int, Any]:
