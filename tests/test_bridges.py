@@ -68,7 +68,7 @@ def model(rows):
 @pytest.fixture(scope="module")
 def diffusion(rows):
     """With coefficients that no fit could choose to be zero: any of them make a density."""
-    options = {"n_components": 16, "n_levels": 4, "marginals": "gaussianize"}
+    options = {"n_components": 32, "n_levels": 3, "marginals": "gaussianize"}
     model = KernelDiffusion(random_state=0, **options).fit(rows)
     return with_tilt(model, 0.05, n_steps=17)
 
@@ -105,11 +105,9 @@ class UsersDensity:
         ({}, True),
         ({}, False),
         ({"base": "uniform"}, True),
-        ({"base": UsersDensity()}, True),
         ({"base": UsersDensity()}, False),
         ({"basis": "nystrom", "standardize": False, "length_scale": 7.0}, True),
         ({"basis": "grid"}, True),
-        ({"basis": "grid"}, False),
         ({"basis": "arc_cosine"}, True),
     ],
     ids=lambda value: f"{value!s:.20}",

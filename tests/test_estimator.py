@@ -27,7 +27,7 @@ def ring():
 
 
 def quick(**options):
-    options = {"n_components": 64, "tuning": Tuning(n_steps=5), "random_state": 0, **options}
+    options = {"n_components": 32, "tuning": Tuning(n_steps=5), "random_state": 0, **options}
     return KernelExponentialFamily(**options)
 
 

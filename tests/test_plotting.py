@@ -69,7 +69,7 @@ def tuned(frame):
 @pytest.fixture(scope="module")
 def diffusion():
     rows = make_density("ring").sample(200, random_state=0)
-    return KernelDiffusion(n_components=32, n_levels=6, random_state=0).fit(rows)
+    return KernelDiffusion(n_components=32, n_levels=3, random_state=0).fit(rows)
 
 
 class Normal:

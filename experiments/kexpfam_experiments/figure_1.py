@@ -72,7 +72,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NormalizerWarning)
         model.fit(density.sample(options.size(1000, 100), random_state=seed))
-    test = density.sample(5000, random_state=1000 + seed)
+    test = density.sample(options.size(5000, 500), random_state=1000 + seed)
     record: Record = {
         "loss": model.score_matching_loss(test, standardized=True),
         "base_loss": float(_base_loss(model, test)),

@@ -47,7 +47,7 @@ class UsersDensity:
 
 
 GIVEN = {
-    "n_components": 24,
+    "n_components": 32,
     "length_scale": 1.5,
     "noise_scale": 0.1,
     "penalty": 1e-3,
@@ -88,13 +88,15 @@ def differences(function, rows, scales, step):
     return np.moveaxis(changes, 0, -1)
 
 
-def assert_derivatives_agree(model, rows):
+def assert_derivatives_agree(model, rows, *, second=True):
     some, scales = rows[:8], rows.std(axis=0)
     gradient = differences(model.score_samples, some, scales, 1e-5)[:, 0]
     # Rounding of a log density (1e-14 of it) over the step, and the step's square.
     np.testing.assert_allclose(
         model.gradient(some) * scales, gradient * scales, rtol=1e-4, atol=1e-5
     )
+    if not second:
+        return
     jacobian = differences(model.gradient, some, scales, 1e-5)
     laplacian = np.trace(jacobian, axis1=1, axis2=2)
     size = np.abs(laplacian).max()
@@ -149,7 +151,8 @@ def test_diffusions_after_more_rows_and_a_file(rows, tmp_path):
     model.save(tmp_path / "model.kexpfam")
     loaded = kexpfam.load(tmp_path / "model.kexpfam")
     np.testing.assert_array_equal(loaded.gradient(rows[:3]), model.gradient(rows[:3]))
-    assert_derivatives_agree(loaded, rows)
+    # Second derivatives are those of other flows, and take longest to compile.
+    assert_derivatives_agree(loaded, rows, second=False)
 
 
 def test_the_flows_gradient_is_not_the_lowest_levels_score(rows):

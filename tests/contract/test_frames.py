@@ -27,7 +27,7 @@ from kexpfam.bridges import FourierFeatureMap
 NAMES = ["width", "height", "depth"]
 ESTIMATORS = {
     "family": KernelExponentialFamily(
-        n_components=16, tuning=Tuning(n_steps=0, n_folds=2), random_state=0
+        n_components=32, tuning=Tuning(n_steps=0, n_folds=2), random_state=0
     ),
     "diffusion": KernelDiffusion(random_state=0),
     "chain": KernelChain(random_state=0),

@@ -19,7 +19,7 @@ from kexpfam import KernelExponentialFamily, Matern, NormalizerWarning, Tuning
 
 
 def quick(**options):
-    options = {"n_components": 16, "tuning": Tuning(n_steps=2), "random_state": 0, **options}
+    options = {"n_components": 32, "tuning": Tuning(n_steps=2), "random_state": 0, **options}
     return KernelExponentialFamily(**options)
 
 

@@ -104,19 +104,19 @@ def test_of_a_gaussian_it_is_the_tail_of_the_conditional_z(gaussian_rows):
     ids=["base alone", "flow", "power transforms", "tilted", "box"],
 )  # fmt: skip
 def test_it_is_that_of_the_density_itself(make, request):
-    """By `score_samples` at a thousand values of a column."""
+    """By `score_samples` at hundreds of values of a column."""
     rows = np.random.default_rng(0).gamma(3.0, size=(400, 2))
     rows[:, 1] += np.sin(2 * rows[:, 0])
     model = make().fit(rows)
     assert model.has_tilt_ == ("base alone" not in request.node.name)
-    some = rows[:6].copy()
+    some = rows[:4].copy()
     some[::2, 1] += 3
     surprise = model.surprise(some)
     low, high = model.expected_range(some, 0.9)
     for column in range(2):
-        values = np.linspace(rows[:, column].min() - 4, rows[:, column].max() + 8, 1001)
+        values = np.linspace(rows[:, column].min() - 4, rows[:, column].max() + 8, 501)
         if model.get_params().get("base") == "uniform":
-            values = np.linspace(rows[:, column].min(), rows[:, column].max(), 1001)
+            values = np.linspace(rows[:, column].min(), rows[:, column].max(), 501)
         expected = brute_force(model, some, column, values)
         inside = np.isfinite(expected[0])
         assert inside.any()
@@ -151,7 +151,7 @@ def test_the_shifted_value_is_found(gaussian_rows):
 
 def test_rows_far_out_have_finite_numbers():
     rows = make_thin_table("sphere", 400, random_state=0)
-    model = KernelDiffusion(n_components=64, gate=False, random_state=0).fit(rows)
+    model = KernelDiffusion(n_components=32, n_levels=3, gate=False, random_state=0).fit(rows)
     surprise = model.surprise(np.array([[50.0, 0.0, 0.0, 0.0], [0.0, 0.0, -1e6, 0.0]]))
     assert np.isfinite(surprise).all()
     assert surprise.max(axis=1).min() > 6.9
