@@ -18,6 +18,7 @@ from kexpfam.data.columns import require_columns
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.opened_files import ArrayFile, TextFile, TypedFile, open_file
 from kexpfam.data.rows import CHUNK_ROWS, Chunk, LocalRows, make_chunk
+from kexpfam.data.weights import refuse_unusable_weights
 from kexpfam.progress import Progress
 
 __all__ = ["FileRows", "rechunked", "refuse_unusable"]
@@ -151,13 +152,7 @@ def refuse_unusable(
                 f"{label}: row {first + row + 1}, column {shown} holds {rows[row, column]}. "
                 "Expected finite numbers: drop or fill such rows first."
             )
-    bad_weights = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad_weights):
-        row = bad_weights[0]
-        raise ValueError(
-            f"{label}: row {first + row + 1} has the weight {weights[row]}. Expected weights that "
-            "are finite and not negative."
-        )
+    refuse_unusable_weights(weights, label, first)
 
 
 def rechunked(

@@ -80,7 +80,8 @@ class Response(NamedTuple):
         along, inner = self._along(y)
         first = (along == inner) * (self.power - 1) / (1 + inner)
         second = -first / (1 + inner)
-        return self.sign * first / self.unit, second / self.unit**2
+        # One unit after the other: its square may be no number.
+        return self.sign * first / self.unit, second / self.unit / self.unit
 
     def through(
         self,
