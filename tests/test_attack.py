@@ -11,13 +11,18 @@ from attack.cases import REFUSED, RIGHT, outcome
 
 # Few where a case is a fit.
 CASES = {
-    **{"fits": 4, "mixed tables": 3, "settings": 12, "command lines": 40},
+    **{"fits": 4, "mixed tables": 3, "numbers in tables": 6, "settings": 12, "command lines": 40},
     **{"forged model files": 80, "killed fits": 1},
 }
 
 
-# A file whose pages claim to be larger than any memory; a number of functions beyond 64 bits.
-ONCE_FAILED = [("damaged tables", (0, 898)), ("settings", (0, 531))]
+# A file whose pages claim to be larger than any memory, an archive with a name that is no text, and
+# a number of functions beyond 64 bits.
+ONCE_FAILED = [
+    ("damaged tables", (0, 898)),
+    ("damaged tables", (5, 885)),
+    ("settings", (0, 531)),
+]
 
 
 @pytest.mark.parametrize(("name", "case"), ONCE_FAILED)

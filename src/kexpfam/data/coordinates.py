@@ -131,5 +131,7 @@ def whitening(
     variances, axes = np.linalg.eigh(covariance)
     # Their signs are anybody's choice, and must not hang on rounding.
     axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
-    variances = np.maximum(variances, _THINNEST**2 * variances.max())
+    # Rows that are all equal have the unit one.
+    least = _THINNEST**2 * variances.max() or 1.0
+    variances = np.maximum(variances, least)
     return shift, axes * np.sqrt(variances)

@@ -96,10 +96,9 @@ class Response(NamedTuple):
         # a difference of two infinities would be none either.
         slope = np.exp(np.minimum(self.log_slope(y), _STEEPEST))
         with np.errstate(over="ignore"):
-            bend, bend_slope = (
-                np.clip(part, *_NUMBERS) for part in self.log_slope_derivatives(y)
-            )  # fmt: skip
-        return first * slope + bend, second * slope**2 + first * slope * bend + bend_slope
+            bend, bend_slope = (np.clip(one, *_NUMBERS) for one in self.log_slope_derivatives(y))
+            along = first * slope
+            return along + bend, second * slope**2 + along * bend + bend_slope
 
     def residual_bounds(
         self,

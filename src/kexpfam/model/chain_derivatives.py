@@ -36,7 +36,8 @@ __all__ = ["chain_derivatives"]
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 # Numbers in the derivatives of a block of rows' residuals.
 _BLOCK_NUMBERS = 1_000_000
-_TINY = 1e-300
+# Shares below this do not change: third powers of their inverses are still numbers.
+_TINY = 1e-100
 
 
 def chain_derivatives(
@@ -286,7 +287,7 @@ def _masses(
 
 
 def _at_least_tiny(share: Jet) -> Jet:
-    """A share as `kexpfam.base.line` has it: what is smaller is held, and does not change."""
+    """A share that is held where it is tiny, much as in `kexpfam.base.line`."""
     return where(share.value > _TINY, share, share * 0.0 + _TINY)
 
 
