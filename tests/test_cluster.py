@@ -1,4 +1,4 @@
-"""A real cluster of worker processes, some of which are killed or run out of memory."""
+"""A real cluster, whose worker is killed or runs out of memory, and replaced by another."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two workers, of which Dask ends those that take more than 0.7 GB; half of it is code."""
-    settings = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "700MB"}
+    """One worker, which Dask ends where it takes more than 0.7 GB; half of that is code."""
+    settings = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "700MB"}
     with (
         LocalCluster(processes=True, dashboard_address=None, **settings) as cluster,
         Client(cluster),
