@@ -19,11 +19,12 @@ CASES = {
 SEEDS = {"killed fits": 4}
 
 
-# A file whose pages claim to be larger than any memory, an archive with a name that is no text, and
-# a number of functions beyond 64 bits.
+# A file whose pages claim to be larger than any memory, an archive with a name that is no text, a
+# file of rows without columns, and a number of functions beyond 64 bits.
 ONCE_FAILED = [
     ("damaged tables", (0, 898)),
     ("damaged tables", (5, 885)),
+    ("damaged tables", (7, 1332)),
     ("settings", (0, 531)),
 ]
 

@@ -129,6 +129,11 @@ class FileRows(LocalRows):
                 f"{opened.label} has named columns, but the first file is a plain array. Give "
                 "files of one kind."
             )
+        if not self.names:
+            besides = "" if self.weight_column is None else f" besides {self.weight_column!r}"
+            raise ValueError(
+                f"{opened.label} has no columns{besides}. Expected columns of numbers."
+            )
         wanted = [*self.names, *([self.weight_column] if self.weight_column is not None else [])]
         require_columns(opened.label, wanted, opened.names)
         return wanted
