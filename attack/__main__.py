@@ -4,12 +4,13 @@
 
 Each kind gets an equal share of the time, in a process of its own that is started again if it dies
 (which is a fault). The seed of every fault is printed: `python -m attack --replay SEED --kinds
-NAME` runs that case again. Exits with 1 where there is a fault.
+NAME` runs that case again. The last line is the table as JSON. Exits with 1 where there is a fault.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 
@@ -38,6 +39,8 @@ def main() -> None:
     for name, counts in [*lines, ("all", total)]:
         figures = (counts.total(), counts["right"], counts["refused"], counts["failed"])
         print(f"| {name} | " + " | ".join(f"{one:,}" for one in figures) + " |")
+    kinds = {name: dict(counts) for name, counts in lines}
+    print(json.dumps({"seconds": arguments.seconds, "seed": arguments.seed, "kinds": kinds}))
     sys.exit(total["failed"] > 0)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from attack.cases import FaultError, Kind, outcome
 from attack.files import Checkpoints, ForgedModels, ModelFiles, RowFiles
 from attack.processes import KilledFits
+from attack.tables import HostileTables
 from attack.use import Commands, Fits, MixedFits, Predictions, Settings
 
 __all__ = ["KINDS", "attacked", "attacked_in_a_process"]
@@ -23,10 +24,11 @@ KINDS: dict[str, type[Kind]] = {
     kind.name: kind
     for kind in (
         *(ModelFiles, ForgedModels, Checkpoints, RowFiles),
-        *(Predictions, Fits, MixedFits, Settings, Commands, KilledFits),
+        *(Predictions, Fits, HostileTables, MixedFits, Settings, Commands, KilledFits),
     )
 }
-_LONGEST = 120
+# By the clock, since a case may also wait; other work may make it slow.
+_LONGEST = 300
 
 
 def _too_long(*_: Any) -> None:

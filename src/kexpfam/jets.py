@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-__all__ = ["Jet", "exp", "log", "logsumexp", "ndtr", "ndtri", "sqrt", "where"]
+__all__ = ["Jet", "exp", "log", "logaddexp", "logsumexp", "ndtr", "ndtri", "sqrt", "where"]
 
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 
@@ -124,6 +124,12 @@ def logsumexp(x: Jet) -> Jet:
     """Over the last axis."""
     top = x.value.max(axis=-1, keepdims=True)
     return log(exp(x - top).sum(axis=-1)) + top[..., 0]
+
+
+def logaddexp(one: Jet, other: Jet) -> Jet:
+    """log(eˣ + eʸ), where one of them may be minus infinity."""
+    top = np.maximum(one.value, other.value)
+    return log(exp(one - top) + exp(other - top)) + top
 
 
 def ndtr(x: Jet) -> Jet:

@@ -7,7 +7,8 @@ from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.defensive import BaseDraws, draw_defensively
 from kexpfam.base.density import BaseDensity, BaseFamily, fit_base
 from kexpfam.base.gaussian import GaussianBase
-from kexpfam.base.mixture import GaussianMixtureDensity, MixtureBase
+from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.mixture_base import MixtureBase
 from kexpfam.base.rescaled import RescaledDensity
 from kexpfam.base.uniform import BoxDensity, UniformBase
 

@@ -15,7 +15,8 @@ from sklearn.neighbors import KernelDensity
 
 from kexpfam.base.box_fits import BoxBase, choose_boxes
 from kexpfam.base.boxes import BoxMixtureDensity
-from kexpfam.base.mixture import GaussianMixtureDensity, MixtureBase
+from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.mixture_base import MixtureBase
 from kexpfam.data.sketch import Sketch
 
 __all__ = ["AutomaticBase"]

@@ -22,8 +22,6 @@ and for compiled code.
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,13 +29,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import BayesianGaussianMixture
 
 from kexpfam.arrays import namespace, special
-from kexpfam.base.density import require_rows
-from kexpfam.choices import whole
-from kexpfam.data.sketch import Sketch, repeated_rows
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import upper_half
 
@@ -45,7 +38,6 @@ __all__ = [
     "BaseDerivatives",
     "Components",
     "GaussianMixtureDensity",
-    "MixtureBase",
     "Polynomials",
     "padded_size",
 ]
@@ -269,72 +261,3 @@ def padded_size(count: int) -> int:
     if power <= 8:
         return power
     return next(eighths * power // 8 for eighths in (5, 6, 8) if eighths * power >= 8 * count)
-
-
-@dataclass(frozen=True)
-class MixtureBase:
-    """A mixture of Gaussians by scikit-learn's `BayesianGaussianMixture`.
-
-    Parameters
-    ----------
-    n_components : int or None, default=None
-        The largest number of components; the Bayesian fit empties those it does not need.
-        None takes one per 20 rows, up to ten.
-    regularization : float, default=1e-6
-        Added to the diagonal of every covariance, in standardized units.
-
-    Examples
-    --------
-    >>> from kexpfam import KernelExponentialFamily, MixtureBase
-    >>> model = KernelExponentialFamily(base=MixtureBase(n_components=5))
-    """
-
-    n_components: int | None = None
-    regularization: float = 1e-6
-
-    def __post_init__(self) -> None:
-        if self.n_components is not None:
-            whole("n_components", self.n_components, otherwise="None")
-        if not (isinstance(self.regularization, numbers.Real) and self.regularization >= 0):
-            raise ValueError(f"regularization must be a number ≥ 0; got {self.regularization!r}.")
-
-    def fit(self, sketch: Sketch, generator: np.random.Generator) -> GaussianMixtureDensity:
-        """Fit to the sketch, rows repeated in proportion to their weights."""
-        found = len(sketch.rows)
-        n_components = self.n_components or int(np.clip(found // 20, 1, 10))
-        require_rows(
-            found,
-            max(2, n_components),
-            f"A mixture base density of {n_components} components",
-            "Lower its n_components or take base='gaussian'.",
-        )
-        mixture = BayesianGaussianMixture(
-            n_components=n_components,
-            reg_covar=self.regularization,
-            max_iter=500,
-            random_state=int(generator.integers(2**31)),
-        )
-        with warnings.catch_warnings():
-            # A mixture that is still improving is a fine base density.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            _fit_somehow(mixture, repeated_rows(sketch))
-        # Components that the fit has emptied cost time in every later evaluation.
-        kept = mixture.weights_ > 1e-4 / n_components
-        weights = mixture.weights_[kept] / mixture.weights_[kept].sum()
-        return GaussianMixtureDensity(weights, mixture.means_[kept], mixture.covariances_[kept])
-
-
-def _fit_somehow(mixture: BayesianGaussianMixture, rows: Float[np.ndarray, "n d"]) -> None:
-    """Fit; where rows lie on a plane, with something added to the prior's variances as well."""
-    try:
-        mixture.fit(rows)
-    except ValueError:
-        added = max(mixture.reg_covar, 1e-8) * np.eye(rows.shape[1])
-        prior = np.atleast_2d(np.cov(rows.T)) + added
-        try:
-            mixture.set_params(covariance_prior=prior).fit(rows)
-        except ValueError as error:
-            raise ValueError(
-                "No mixture can be fitted to these rows: its components collapse. Take "
-                "base='gaussian', or MixtureBase with fewer components or a larger regularization."
-            ) from error

@@ -37,9 +37,12 @@ __all__ = [
     "OrderedMixture",
     "Walked",
     "patterns_of",
+    "surely_positive",
     "walk",
 ]
 
+# Variances in units of the largest: what rounding takes from a covariance of a hundred columns.
+_NARROWEST = 1e-13
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 # Numbers in the residuals of a block of rows: few enough to stay near the processor.
 BLOCK_NUMBERS = 200_000
@@ -81,6 +84,23 @@ class Walked(NamedTuple):
 
     columns: tuple[Column, ...]
     log_density: Float[np.ndarray, "n w"]
+
+
+def surely_positive(covariances: Float[np.ndarray, "k w w"]) -> Float[np.ndarray, "k w w"]:
+    """Covariances whose narrowest directions are wide enough for Cholesky's factors.
+
+    Those of columns that nearly follow from others are positive in whitened coordinates; in the
+    columns' own, rounding may make them negative.
+    """
+    variances, axes = np.linalg.eigh(covariances)
+    least = _NARROWEST * variances[:, -1:]
+    narrow = variances[:, 0] < least[:, 0]
+    if not narrow.any():
+        return covariances
+    wider = np.maximum(variances, least)[narrow]
+    found = covariances.copy()
+    found[narrow] = np.einsum("kij,kj,klj->kil", axes[narrow], wider, axes[narrow])
+    return found
 
 
 class OrderedMixture(NamedTuple):

@@ -24,7 +24,13 @@ from jaxtyping import Bool, Float
 from kexpfam.data.marginals import MarginalKind, Marginals, fit_marginals
 from kexpfam.data.standardize import Standardizer
 
-__all__ = ["FEW_ROWS_PER_COLUMN", "Coordinates", "fit_coordinates", "whitening"]
+__all__ = [
+    "FEW_ROWS_PER_COLUMN",
+    "Coordinates",
+    "fit_coordinates",
+    "shrunk_covariance",
+    "whitening",
+]
 
 # Directions in which the rows vary less than this, relative to the widest, are treated as noise of
 # that size: they would otherwise be blown up without limit.
@@ -85,7 +91,9 @@ class Coordinates:
         return curvature + (curve.first * turned + curve.second).sum(axis=1)
 
 
-def _shrunk(covariance: Float[np.ndarray, "d d"], count: float) -> Float[np.ndarray, "d d"]:
+def shrunk_covariance(
+    covariance: Float[np.ndarray, "d d"], count: float
+) -> Float[np.ndarray, "d d"]:
     """Towards equal variances, by what suits Gaussian rows best (Chen, Wiesel & Hero 2009)."""
     size = len(covariance)
     square, trace = float((covariance**2).sum()), float(np.trace(covariance))
@@ -119,9 +127,11 @@ def whitening(
     centered = values - shift
     covariance = (centered * shares[:, None]).T @ centered
     if few:
-        covariance = _shrunk(covariance, float(1 / (shares**2).sum()))
+        covariance = shrunk_covariance(covariance, float(1 / (shares**2).sum()))
     variances, axes = np.linalg.eigh(covariance)
     # Their signs are anybody's choice, and must not hang on rounding.
     axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
-    variances = np.maximum(variances, _THINNEST**2 * variances.max())
+    # Rows that are all equal have the unit one.
+    least = _THINNEST**2 * variances.max() or 1.0
+    variances = np.maximum(variances, least)
     return shift, axes * np.sqrt(variances)

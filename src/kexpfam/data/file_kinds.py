@@ -159,7 +159,8 @@ def decompressed(path: Path) -> Any:
         opened = _OPENERS[packed](path) if packed is not None else path.open("rb")
         reader = opened if hasattr(opened, "peek") else io.BufferedReader(opened)
         content = reader.peek(64)[:64].lower()
-    except BROKEN as error:
+    # Names in archives may be damaged, too.
+    except (*BROKEN, UnicodeDecodeError) as error:
         raise damaged(path, error) from error
     for magic, what in _STRANGERS.items():
         if content.startswith(magic.lower()):

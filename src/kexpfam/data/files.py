@@ -18,6 +18,7 @@ from kexpfam.data.columns import require_columns
 from kexpfam.data.dialects import Dialect
 from kexpfam.data.opened_files import ArrayFile, TextFile, TypedFile, open_file
 from kexpfam.data.rows import CHUNK_ROWS, Chunk, LocalRows, make_chunk
+from kexpfam.data.weights import refuse_unusable_weights
 from kexpfam.progress import Progress
 
 __all__ = ["FileRows", "rechunked", "refuse_unusable"]
@@ -128,6 +129,11 @@ class FileRows(LocalRows):
                 f"{opened.label} has named columns, but the first file is a plain array. Give "
                 "files of one kind."
             )
+        if not self.names:
+            besides = "" if self.weight_column is None else f" besides {self.weight_column!r}"
+            raise ValueError(
+                f"{opened.label} has no columns{besides}. Expected columns of numbers."
+            )
         wanted = [*self.names, *([self.weight_column] if self.weight_column is not None else [])]
         require_columns(opened.label, wanted, opened.names)
         return wanted
@@ -151,13 +157,7 @@ def refuse_unusable(
                 f"{label}: row {first + row + 1}, column {shown} holds {rows[row, column]}. "
                 "Expected finite numbers: drop or fill such rows first."
             )
-    bad_weights = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad_weights):
-        row = bad_weights[0]
-        raise ValueError(
-            f"{label}: row {first + row + 1} has the weight {weights[row]}. Expected weights that "
-            "are finite and not negative."
-        )
+    refuse_unusable_weights(weights, label, first)
 
 
 def rechunked(

@@ -233,6 +233,8 @@ def fit_marginals(
     powered = power_transform(units, exponents)
     center = shares @ powered
     scale = np.sqrt(shares @ (powered - center) ** 2)
+    # Beside a value very far out, which may not be among these rows, all others are one number.
+    scale = np.where(scale > 0, scale, 1.0)
     mixtures = _Mixtures(ones, 0 * ones, ones)
     if kind == "gaussianize":
         some = slice(0, _MOST_ROWS)
@@ -241,7 +243,9 @@ def fit_marginals(
 
 
 def _best_exponent(units: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]) -> float:
-    """The exponent that makes a column most like a normal one."""
+    """The exponent that makes a column most like a normal one; one where it is constant."""
+    if np.ptp(units) == 0:
+        return 1.0
     logs = shares @ (np.sign(units) * np.log1p(np.abs(units)))
 
     def loss(exponent: float) -> float:

@@ -26,6 +26,10 @@ from kexpfam.data.standardize import Standardizer, center_and_scale, sum_columns
 
 __all__ = ["PairTable", "Pairs", "make_table", "with_target"]
 
+# Rows that weigh less, in units of the mean weight, are as good as unseen; the noise of a row
+# without any weight would be no number.
+_LIGHTEST = 1e-30
+
 
 class Pairs(NamedTuple):
     """Inputs and targets of distinct rows."""
@@ -42,7 +46,8 @@ class Pairs(NamedTuple):
     @property
     def relative(self) -> Float[np.ndarray, " n"]:
         """The noise of each row relative to the others: a heavier row counts as a surer one."""
-        return self.weights.mean() / self.weights
+        typical = self.weights.mean()
+        return typical / np.maximum(self.weights, _LIGHTEST * typical)
 
 
 class PairTable(NamedTuple):

@@ -33,6 +33,8 @@ __all__ = ["Response", "bent_responses", "straight_response"]
 # Units of the bent maps, in deviations of the target, and their powers.
 _UNITS, _POWERS = (0.03, 0.3), (0.0, 0.5)
 
+# The logarithm of the steepest slope, and the numbers that there are.
+_STEEPEST, _NUMBERS = 700.0, (-np.finfo(float).max, np.finfo(float).max)
 # Units from the anchor.
 _FURTHEST = 1e30
 
@@ -80,7 +82,8 @@ class Response(NamedTuple):
         along, inner = self._along(y)
         first = (along == inner) * (self.power - 1) / (1 + inner)
         second = -first / (1 + inner)
-        return self.sign * first / self.unit, second / self.unit**2
+        # One unit after the other: its square may be no number.
+        return self.sign * first / self.unit, second / self.unit / self.unit
 
     def through(
         self,
@@ -89,9 +92,13 @@ class Response(NamedTuple):
         second: Float[np.ndarray, "*shape"],
     ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
         """Derivatives in y of a log density, from those of the log density of t in t."""
-        slope = np.exp(self.log_slope(y))
-        bend, bend_slope = self.log_slope_derivatives(y)
-        return first * slope + bend, second * slope**2 + first * slope * bend + bend_slope
+        # In units of 1e-310 derivatives are no numbers any more; the largest stand for them, since
+        # a difference of two infinities would be none either.
+        slope = np.exp(np.minimum(self.log_slope(y), _STEEPEST))
+        with np.errstate(over="ignore"):
+            bend, bend_slope = (np.clip(one, *_NUMBERS) for one in self.log_slope_derivatives(y))
+            along = first * slope
+            return along + bend, second * slope**2 + along * bend + bend_slope
 
     def residual_bounds(
         self,

@@ -27,6 +27,7 @@ from jaxtyping import Float
 from kexpfam.arrays import namespace
 from kexpfam.data.columns import called, dropping
 from kexpfam.data.rows import Chunk, RowSource, make_chunk
+from kexpfam.data.weights import refuse_lone_weight
 from kexpfam.exceptions import DegenerateTableError
 
 __all__ = [
@@ -154,6 +155,7 @@ def standardizer_from(sums: ColumnSums, names: Sequence[str] | None = None) -> S
     """What `fit_standardizer` gives, where the sums are known."""
     if sums.n_rows < 2:
         raise ValueError(f"Expected at least 2 rows of positive weight; got {sums.n_rows}.")
+    refuse_lone_weight(sums.weight)
     scale = np.sqrt(sums.squares / sums.weight)
     constant = np.flatnonzero(scale <= _CONSTANT * np.maximum(np.abs(sums.mean), 1e-300))
     if constant.size:

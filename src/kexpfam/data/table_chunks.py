@@ -23,6 +23,7 @@ from jaxtyping import Float
 
 from kexpfam.data.cells import library_of
 from kexpfam.data.rows import CHUNK_ROWS, LocalRows
+from kexpfam.data.weights import refuse_unusable_weights
 from kexpfam.progress import Progress
 
 __all__ = ["BlockTables", "MemoryTables", "TableChunk", "block_weights", "shown_names"]
@@ -63,12 +64,7 @@ def block_weights(weights: Any, n_rows: int, label: str, first: int) -> np.ndarr
     weights = np.asarray(weights, float)
     if weights.shape != (n_rows,):
         raise ValueError(f"{label} has {n_rows} rows, but weights of the shape {weights.shape}.")
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if len(bad):
-        raise ValueError(
-            f"{label}: row {first + bad[0] + 1} has the weight {weights[bad[0]]}. Expected weights "
-            "that are finite and not negative."
-        )
+    refuse_unusable_weights(weights, label, first)
     return weights
 
 

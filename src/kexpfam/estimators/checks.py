@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from kexpfam.choices import nearest
 from kexpfam.data.tables import refuse_what_is_no_table
+from kexpfam.data.weights import refuse_unusable_weights
 
 __all__ = [
     "checked_flag",
@@ -75,6 +76,7 @@ def checked_weights(sample_weight: Any, X: Float[np.ndarray, "n d"]) -> Float[np
             f"{sample_weight!r}. (The name of a column is for rows that are read from files.)"
         )
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.sum() > 0:
+    refuse_unusable_weights(weights, "sample_weight")
+    if not weights.any():
         raise ValueError("sample_weight must not be zero for all rows: there is nothing to fit.")
     return weights

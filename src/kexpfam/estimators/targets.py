@@ -11,6 +11,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from kexpfam.choices import as_number, nearest, shown
 from kexpfam.data.tables import refuse_what_is_no_table
+from kexpfam.data.weights import refuse_lone_weight
 from kexpfam.exceptions import DegenerateTableError, DegenerateTableWarning
 
 __all__ = [
@@ -52,12 +53,13 @@ def refuse_degenerate(
     on_lattice: bool,
 ) -> None:
     """Raise where there is nothing to learn, and warn where a density is not what is asked for."""
-    X, y = X[weights > 0], y[weights > 0]
+    X, y, weights = (part[weights > 0] for part in (X, y, weights))
     if len(y) < _FEWEST_ROWS:
         raise ValueError(
             f"ConditionalKernelExponentialFamily needs at least {_FEWEST_ROWS} rows, since some "
             f"are held out; got n_samples = {len(y)}. Give more rows."
         )
+    refuse_lone_weight(float((weights / weights.max()).sum()))
     if np.ptp(y) == 0:
         raise DegenerateTableError(
             f"y must vary; got {y[0]:g} in all {len(y)} rows. A constant has no density."

@@ -26,7 +26,7 @@ from kexpfam.base.location import Location
 from kexpfam.base.ordered import Factors, patterns_of
 from kexpfam.features.inputs import WIDER, InputFunctions
 from kexpfam.features.residual import residual_functions
-from kexpfam.jets import Jet, exp, log, logsumexp, ndtr, ndtri, sqrt, where
+from kexpfam.jets import Jet, exp, log, logaddexp, logsumexp, ndtr, ndtri, sqrt, where
 from kexpfam.model.chain_slices import Chain
 from kexpfam.model.chain_terms import Inputs
 from kexpfam.model.residual_tilt import BASE_SHARE, NODES, normal_masses
@@ -36,7 +36,8 @@ __all__ = ["chain_derivatives"]
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 # Numbers in the derivatives of a block of rows' residuals.
 _BLOCK_NUMBERS = 1_000_000
-_TINY = 1e-300
+# Shares below this do not change: third powers of their inverses are still numbers.
+_TINY = 1e-100
 
 
 def chain_derivatives(
@@ -159,11 +160,12 @@ class _Block(NamedTuple):
             bell_masses = _masses(
                 term.bell_shares, places, point, scale[..., None] * WIDTHS, support
             )
-            stacked = log(exp(density) * (1 - share) + exp(logsumexp(logs)) * share)
-            density = where(share > 0, stacked, density)
+            with np.errstate(divide="ignore"):
+                own, others = np.log(share), np.log1p(-share)
+            density = logaddexp(density + others, logsumexp(logs) + own)
             below = below * (1 - share) + bell_masses[0] * share
             above = above * (1 - share) + bell_masses[1] * share
-        found = density - log(below + above)
+        found = density - log(_at_least_tiny(below + above))
         if term.functions is None or term.coefficients is None:
             return found
         slopes = self._functions(number, term.functions) @ term.coefficients
@@ -284,11 +286,15 @@ def _masses(
     return found[0], found[1]
 
 
+def _at_least_tiny(share: Jet) -> Jet:
+    """A share that is held where it is tiny, much as in `kexpfam.base.line`."""
+    return where(share.value > _TINY, share, share * 0.0 + _TINY)
+
+
 def _log_ratio(slopes: Jet, below: Jet, above: Jet) -> Jet:
     """As in `kexpfam.model.residual_tilt`."""
-    nearer = where(below.value < above.value, below, above) / (below + above)
-    nearer = Jet(np.maximum(nearer.value, _TINY), nearer.first, nearer.second)
-    residual = ndtri(nearer) * np.where(below.value < above.value, 1.0, -1.0)
+    nearer = where(below.value < above.value, below, above) / _at_least_tiny(below + above)
+    residual = ndtri(_at_least_tiny(nearer)) * np.where(below.value < above.value, 1.0, -1.0)
     functions = residual[..., None].through(
         *(residual_functions(residual.value, order) for order in (0, 1, 2))
     )

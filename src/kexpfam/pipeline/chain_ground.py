@@ -21,6 +21,7 @@ from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
 from kexpfam.data.spool import StoredRows
+from kexpfam.data.weights import refuse_lone_weight
 from kexpfam.progress import Progress
 from kexpfam.tuning.large_base import PASSES, Whitening, grown_average, refitted_average
 from kexpfam.tuning.table_base import (
@@ -178,10 +179,11 @@ def distinct_rows(
 
 
 def require_distinct_rows(rows: TableRows, name: str) -> None:
-    """Refuse a table with too few rows for a density."""
+    """Refuse a table with too few rows for a density, or with one that has all the weight."""
     fewest = min(_FEWEST_ROWS + len(rows.layout.numerics), _FEWEST_ROWS_OF_NUMBERS)
     if len(rows.weights) < fewest:
         raise ValueError(
             f"{name} needs at least {fewest} distinct rows; got {len(rows.weights)}. Give "
             "more rows."
         )
+    refuse_lone_weight(float((rows.weights / rows.weights.max()).sum()))

@@ -32,7 +32,7 @@ from kexpfam.base.averaged import (
 )
 from kexpfam.base.incomplete import incomplete_gaussian
 from kexpfam.base.line import OnLine
-from kexpfam.base.ordered import OrderedMixture, normal_numbers
+from kexpfam.base.ordered import OrderedMixture, normal_numbers, surely_positive
 from kexpfam.data.coordinates import whitening
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals
@@ -85,7 +85,7 @@ class BaseChoice(NamedTuple):
         return OrderedMixture(
             density.weights,
             density.means @ self.root.T + self.shift,
-            self.root @ density.covariances @ self.root.T,
+            surely_positive(self.root @ density.covariances @ self.root.T),
         )
 
     def fitted_to(self, table: TableRows, members: Bool[np.ndarray, " n"]) -> OrderedMixture:
