@@ -6,12 +6,12 @@ Run from the root of the repository:
 
 Models are fitted to the training and validation rows of a table. In each test row one value, in a
 column drawn at random, is moved up or down by 2, 4 or 8 standard deviations of its column, and all
-that several times with other draws. The
-value that `KernelChain.explain` names, the one with the largest surprise given the others, is then
-held to be the culprit. Beside it stand the z score of each value given the others under one
-Gaussian, and the largest |∂log p/∂x_j| times the column's standard deviation. A shift of two standard deviations is often no
-surprise at all where a column has little to do with the others; what can be found then is what the
-Gaussian finds, where the rows are Gaussian. Results go to benchmarks/results/attribution.md.
+that several times with other draws, if asked. The value that `KernelChain.explain` names, the one
+with the largest surprise given the others, is then held to be the culprit. Beside it stand the z
+score of each value given the others under one Gaussian, and the largest |∂log p/∂x_j| times the
+column's standard deviation. A shift of two standard deviations is often no surprise at all where a
+column has little to do with the others; what can be found then is what the Gaussian finds, where
+the rows are Gaussian. Results go to benchmarks/results/attribution.md.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=list(TABLES), default=list(TABLES))
     arguments = parser.parse_args()
     lines = [
-        "| table | columns | test rows | KernelChain | its surprise | Gaussian z given the others | "
-        "gradient times standard deviation |",
+        "| table | columns | test rows | KernelChain | its surprise | Gaussian z given the others "
+        "| gradient times standard deviation |",
         "|---" * 7 + "|",
     ]
     for table in arguments.only:
