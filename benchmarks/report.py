@@ -117,7 +117,7 @@ def main(sizes: list[int]) -> None:
         f"{where['cores']} cores of {where['processor']}"
         f"{f', {threads} thread of BLAS' if threads else ''}; load of {os.getloadavg()[2]:.1f} on "
         "average while it ran, so that the command had to wait for other work; alone on the "
-        "machine it takes about as long as its processor time. The model is fitted to 12 500 rows "
+        "machine it takes about as long as its processor time. The model is fitted to 20 000 rows "
         "of eight columns at the most and judged by 5 000, and the page says so where there are "
         "more.",
     ]

@@ -312,3 +312,26 @@ def test_incomplete_rows_tell_how_columns_go_together():
     ]
     # A draw of what is missing has the noise twice where it is alone in its row.
     assert scores[0] > scores[1] - 0.15
+
+
+def test_rows_of_which_most_are_copies_are_observations_like_any_other():
+    generator = np.random.default_rng(0)
+    kind = generator.choice(["a", "b", "c"], 600, p=[0.6, 0.3, 0.1])
+    same = np.where(generator.random(600) < 0.9, kind, "a")
+    table = pd.DataFrame({"kind": kind, "same": same, "many": generator.poisson(kind == "a")})
+    alone = KernelChain(random_state=0).fit(table[["kind"]])
+    shares = table["kind"].value_counts(normalize=True)
+    found = np.exp(alone.score_samples(pd.DataFrame({"kind": shares.index})))
+    # Half a row more for each level.
+    np.testing.assert_allclose(found, (600 * shares + 0.5) / 601.5)
+    model = KernelChain(random_state=0).fit(table)
+    assert model.has_tilt_
+    counts = table.value_counts(normalize=True)
+    # No density has a higher mean than the shares of rows have; without the columns' dependence it
+    # would be 0.6 lower.
+    highest = (counts * np.log(counts)).sum()
+    assert highest - 0.03 < model.score(table) < highest
+    weights = table.value_counts()
+    once = weights.index.to_frame(index=False)
+    weighted = KernelChain(random_state=0).fit(once, sample_weight=weights.to_numpy())
+    np.testing.assert_allclose(weighted.score_samples(once), model.score_samples(once))

@@ -63,7 +63,7 @@ _LIMIT = _BlasLimit()
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS with one thread, until the last of those who want it is done."""
+    """BLAS and OpenMP with one thread, until the last of those who want it is done."""
     with _LIMIT.lock:
         if _LIMIT.users == 0:
             _LIMIT.limits = _LIMIT.libraries().limit(limits=1)

@@ -79,6 +79,16 @@ def test_units_do_not_follow_gross_values_or_repeated_ones():
     assert tails.scale[2] == pytest.approx(2 * np.sqrt(0.2), rel=0.15)
 
 
+def test_units_of_nearly_constant_columns_are_those_of_all_values_wherever_they_lie():
+    rare = np.repeat([[0.0], [1.0]], [997, 3], axis=0)
+    for shift, factor in ((0.0, 1.0), (-0.0378, 0.3), (5.1, 1e-3)):
+        # Of equal values, rounding leaves no unit: 0.1 of a thousand has a deviation of 1e-17.
+        rows = np.concatenate([rare * factor + shift, np.full((1000, 1), shift)], axis=1)
+        tails = robust_tails(rows, np.ones(2, bool))
+        np.testing.assert_allclose(tails.scale, [factor * rare.std(), 1.0])
+        np.testing.assert_array_equal(tails.center, shift)
+
+
 def test_abnormality_is_the_mean_of_experts_and_the_category(density):
     generator = np.random.default_rng(0)
     points, folds = generator.standard_normal((30, 2)), np.arange(30) % 2

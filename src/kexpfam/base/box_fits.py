@@ -25,6 +25,7 @@ from kexpfam.base.boxes import BoxMixtureDensity, log_cosh, log_sinh
 from kexpfam.base.density import require_rows
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["BoxBase", "BoxSearch", "choose_boxes"]
 
@@ -109,7 +110,8 @@ def _fitted(
     labels = np.zeros(len(rows), int)
     if count > 1:
         clusters = KMeans(count, n_init=3, random_state=seed)
-        labels = clusters.fit(rows, sample_weight=weights).labels_
+        with one_blas_thread():
+            labels = clusters.fit(rows, sample_weight=weights).labels_
     ends = np.stack(
         [np.quantile(rows[labels == number], _FIRST_SHARES, axis=0) for number in range(count)]
     )

@@ -39,6 +39,7 @@ from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.precision import is_accelerated
 from kexpfam.symmetric import form_coefficients
+from kexpfam.threads import one_blas_thread
 
 __all__ = [
     "MonomialTable",
@@ -216,7 +217,9 @@ def _clustered(table: MonomialTable, start: Start) -> GaussianMixtureDensity:
     """Clusters of rows as components with one covariance."""
     rows, shares, size = table.rows, table.shares, start.n_components
     clusters = KMeans(size, n_init=1, max_iter=_CLUSTER_ITERATIONS, random_state=start.seed % 2**32)
-    with warnings.catch_warnings():
+    # Its threads wait for each other after every pass over a few rows: with other work on the
+    # machine, two took eight times as long as one.
+    with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", ConvergenceWarning)
         labels = clusters.fit(rows, sample_weight=table.weights).labels_
     centers = clusters.cluster_centers_

@@ -37,6 +37,7 @@ NAMED_SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "p
 # In the order in which they are preferred: commas also stand in numbers and sentences.
 _SEPARATORS = ("\t", ";", "|", ",")
 _LINES = 100
+_EMPTY = ("", '""', "''")
 # Of the lines, this share must agree on the number of cells.
 _AGREEING = 0.6
 _MARKS = (
@@ -146,7 +147,8 @@ def separator_of(every: list[str], n_skipped: int, suffix: str) -> str:
         if line.lower().startswith("sep="):
             return line[4]
     lines = [line for line in every[n_skipped : n_skipped + _LINES] if line.strip()]
-    if lines[1:] and "," not in lines[0] and all(map(_COMMA_NUMBER.fullmatch, lines[1:])):
+    below = [line for line in lines[1:] if line.strip() not in _EMPTY]
+    if below and "," not in lines[0] and all(map(_COMMA_NUMBER.fullmatch, below)):
         return ";"  # one column, with decimal commas
     usual = {".tsv": "\t", ".tab": "\t", ".csv": ","}.get(suffix)
     found = {mark: _agreement(lines, mark) for mark in _SEPARATORS}

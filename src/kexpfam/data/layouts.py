@@ -3,8 +3,11 @@
 The first line is a row, not names, if
 
 * it holds numbers only, or numbers and missing cells, and numbers stand below some of them (but not
-  0, 1, 2, …, which pandas writes for columns without names); or
-* it holds some numbers, or no numbers at all, and every word in it occurs again in its column.
+  0, 1, 2, …, which pandas writes for columns without names, nor with nothing over a saved index);
+* every word in it occurs again in its column; or
+* something in it is more like what stands below than like a name (a date over dates, a number with
+  decimals over numbers, a whole number between others, a word that occurs again), and no word of it
+  stands over numbers or dates.
 
 Lines before the table that are empty or begin with # are passed over. If the first line after them
 is a row, the last of them may hold the names, as NumPy writes them.
@@ -29,6 +32,7 @@ __all__ = ["Layout", "arranged", "n_lines_before", "names_in_comment", "ragged"]
 
 _UNNAMED = re.compile(r"|Unnamed: 0(\.\d+)?")
 _PREAMBLE = re.compile(r"\s*|#.*|sep=.\s*", re.IGNORECASE | re.DOTALL)
+_DATE = re.compile(r"\s*(\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4})([T ].*)?\s*")
 _MOST_SHOWN = 3
 
 
@@ -121,41 +125,78 @@ def _is_header(
     first: Sequence[str], columns: Sequence[Sequence[str]], decimal: str, label: str
 ) -> tuple[bool, str]:
     """Whether the first line holds names, and a doubt about it or nothing."""
+    pairs = list(zip(first, columns, strict=False))
     numbers = [is_number(cell, decimal) for cell in first]
     words = [
         (cell, column)
-        for cell, column, number in zip(first, columns, numbers, strict=False)
-        if not number and not is_missing(cell)
+        for cell, column in pairs
+        if not is_number(cell, decimal) and not is_missing(cell)
     ]
     some = ", ".join(cell.strip() or "nothing" for cell in first[:_MOST_SHOWN])
     shown = f"({some}{', …' * (len(first) > _MOST_SHOWN)})"
+    as_row = (
+        f"The first line of {label} {{}} {shown} and was taken for a row; the columns are called "
+        "column_1, column_2, …. Give --header if it holds names."
+    )
+    as_names = (
+        f"The first line of {label} was taken for the columns' names{{}} {shown}. Give --no-header "
+        "if it is a row."
+    )
     above_numbers = any(
         number and _mostly_numbers(column, decimal)
-        for number, column in zip(numbers, columns, strict=False)
+        for number, (_, column) in zip(numbers, pairs, strict=False)
     )
+    if len(first) > 1 and not first[0].strip() and _counts(columns[0]):
+        return True, as_names.format(", with nothing over a saved index") if any(numbers) else ""
     if any(numbers) and not words and (above_numbers or not any(columns)):
         counted = [cell.strip() for cell in first if not is_missing(cell)]
         if len(counted) > 1 and counted == [str(place) for place in range(len(counted))]:
-            return True, (
-                f"The first line of {label} {shown} was taken for the columns' names. Give "
-                "--no-header if it is a row."
-            )
-        return False, (
-            f"The first line of {label} holds numbers only {shown} and was taken for a row; the "
-            "columns are called column_1, column_2, …. Give --header if it holds names."
-        )
-    again = bool(words) and all(cell in column for cell, column in words)
-    if again:
-        return False, (
-            f"The first line of {label} looks like the others {shown} and was taken for a row; the "
-            "columns are called column_1, column_2, …. Give --header if it holds names."
-        )
+            return True, as_names.format("")
+        return False, as_row.format("holds numbers only")
+    is_name = any(
+        cell not in column and (_mostly_numbers(column, decimal) or _mostly_dates(column))
+        for cell, column in words
+        if not _DATE.fullmatch(cell)
+    )
+    is_row = any(_is_value(cell, column, decimal) for cell, column in pairs)
+    if (is_row and not is_name) or (words and all(cell in column for cell, column in words)):
+        return False, as_row.format("looks like the others")
     if any(numbers):
-        return True, (
-            f"The first line of {label} was taken for the columns' names, though some are numbers "
-            f"{shown}. Give --no-header if it is a row."
-        )
+        return True, as_names.format(", though some are numbers")
     return True, ""
+
+
+def _is_value(cell: str, column: Sequence[str], decimal: str) -> bool:
+    """Whether a cell is more like the values below it than like a name.
+
+    A date over dates, or a number over numbers that is no year or place, with decimals over
+    decimals or between other whole numbers; or a word that occurs again.
+    """
+    if is_missing(cell) or not column:
+        return False
+    if _DATE.fullmatch(cell):
+        return _mostly_dates(column)
+    if not is_number(cell, decimal):
+        return cell in column
+    if not _mostly_numbers(column, decimal):
+        return False
+    if not cell.strip().isdigit():
+        return True
+    whole = [int(one) for one in column if one.strip().isdigit()]
+    return 2 * len(whole) > len(column) and min(whole) < int(cell) < max(whole)
+
+
+def _counts(column: Sequence[str]) -> bool:
+    """Whether a column is 0, 1, 2, … or 1, 2, 3, …."""
+    cells = [cell.strip() for cell in column]
+    return len(cells) > 1 and any(
+        cells == [str(place) for place in range(begin, begin + len(cells))] for begin in (0, 1)
+    )
+
+
+def _mostly_dates(column: Sequence[str]) -> bool:
+    there = [cell for cell in column if not is_missing(cell)]
+    return 2 * sum(bool(_DATE.fullmatch(cell)) for cell in there) > len(there)
 
 
 def _mostly_numbers(column: Sequence[str], decimal: str) -> bool:

@@ -29,6 +29,7 @@ _BEGIN = 3.0
 _MIDDLE_HALF = 1.349
 # A middle half that is narrower than this, beside the rest of the column, says nothing of it.
 _NARROWEST = 0.05
+_ROUNDING = 1e-9
 # Beyond this, the inverse is no number any more.
 _LONGEST = 700.0
 
@@ -62,13 +63,16 @@ def robust_tails(
     center, scale = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
     for place in np.flatnonzero(is_number):
         values = rows[np.isfinite(rows[:, place]), place]
-        if len(values) == 0:
+        if len(values) == 0 or values.min() == values.max():
+            center[place] = values[0] if len(values) else 0.0
             continue
         first, low, middle, high, last = np.quantile(values, [0.01, 0.25, 0.5, 0.75, 0.99])
         unit = max(float(np.abs(values).max()), 1e-300)
         trimmed = unit * float(np.std(np.clip(values, first, last) / unit))
         half = (high - low) / _MIDDLE_HALF
         whole = unit * float(np.std(values / unit))
+        # Of equal values, what rounding leaves: a column with a few other ones has no such unit.
+        trimmed = trimmed if trimmed > _ROUNDING * whole else 0.0
         found = half if half > _NARROWEST * trimmed else trimmed
-        center[place], scale[place] = middle, found or whole or 1.0
+        center[place], scale[place] = middle, found or whole
     return Tails(center, scale)

@@ -37,6 +37,7 @@ from kexpfam.model.chain_slices import Chain
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Terms
 from kexpfam.model.density import Density
 from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["ChainDensity"]
 
@@ -81,6 +82,7 @@ class ChainDensity(Chain, Density):
         draws = self.sample(n_draws, generator)
         return self.log_density(draws), np.full(n_draws, 1 / n_draws)
 
+    @one_blas_thread()
     def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
         """Complete rows, each value drawn given those before it."""
         return drawn_rows(self, np.full((n_samples, len(self.layout.kinds)), np.nan), generator)
@@ -109,6 +111,7 @@ class ChainDensity(Chain, Density):
                 found.setdefault(column, []).append("a tilt")
         return {column: " and ".join(words) for column, words in found.items()}
 
+    @one_blas_thread()
     def terms(self, parts: Parts) -> Terms:
         """The chain rule, term by term."""
         inputs = self.inputs(parts)

@@ -37,6 +37,7 @@ from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.pooled import mixture_rows
 from kexpfam.model.surprise import ColumnGrids, grids_of_mixture
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["Expected", "expected_values"]
 
@@ -59,6 +60,7 @@ class Expected(NamedTuple):
     share: Float[np.ndarray, " n"]
 
 
+@one_blas_thread()
 def expected_values(
     density: Any, codes: Float[np.ndarray, "n d"], coverage: float, impossible: float = np.inf
 ) -> Expected:

@@ -37,6 +37,7 @@ from kexpfam.base.ordered import patterns_of
 from kexpfam.data.layout import Parts
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.chain import ChainDensity
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["KernelPoints", "PooledDensity", "category_logs", "mixture_rows", "noisy"]
 
@@ -109,6 +110,7 @@ class PooledDensity(NamedTuple):
         known = np.where(unknown, np.nan, codes)
         return self.experts[0][0].layout.split(known), unknown.sum(axis=1)
 
+    @one_blas_thread()
     def abnormality(self, codes: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n k"]:
         """−log density under the pool without each fold."""
         parts, n_unknown = self.split(codes)

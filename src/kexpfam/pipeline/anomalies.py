@@ -32,7 +32,7 @@ from kexpfam.model.expected import Expected, expected_values
 from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
 from kexpfam.pipeline.chain_ground import N_FOLDS, distinct_rows, require_distinct_rows
 from kexpfam.progress import Progress
-from kexpfam.threads import in_turn
+from kexpfam.threads import in_turn, one_blas_thread
 from kexpfam.tuning.categories import choose_category, fit_category
 from kexpfam.tuning.table_base import BaseChoice, choose_base
 from kexpfam.tuning.table_rows import TableRows
@@ -97,6 +97,7 @@ def _layout(table: MixedTable) -> Layout:
 
 
 @in_turn
+@one_blas_thread()
 def fit_anomalies(
     table: MixedTable,
     codes: Float[np.ndarray, "n d"],

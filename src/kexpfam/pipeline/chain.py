@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.line import OnLine
@@ -31,13 +31,14 @@ from kexpfam.pipeline.chain_ground import (
     MOST_ROWS,
     Ground,
     all_rows_ground,
+    copies_apart,
     distinct_rows,
     judging_rows,
     large_ground,
     require_distinct_rows,
 )
 from kexpfam.progress import Progress
-from kexpfam.threads import in_turn
+from kexpfam.threads import in_turn, one_blas_thread
 from kexpfam.tuning.categories import CategoryChoice, choose_category, fit_category
 from kexpfam.tuning.chain import choose_number, fit_number
 from kexpfam.tuning.gate import Weighted, compare
@@ -46,7 +47,7 @@ from kexpfam.tuning.number_problem import number_problem
 from kexpfam.tuning.table_base import BaseChoice
 from kexpfam.tuning.table_rows import TableRows
 
-__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_chain"]
+__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chain"]
 
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 
@@ -90,15 +91,31 @@ def fit_chain(
     layout = layout_of(table.kinds)
     sketching = ContentSketching(2 * MOST_ROWS)
     sketch = source.total(sketching, sketching.combine, "sketch")
-    if len(sketch.rows) <= MOST_ROWS:
-        rows, _ = distinct_rows(layout, sketch.rows, sketch.weights, seed)
-        _warn_of_planes(table, rows, sketch.n_rows)
-        require_distinct_rows(rows, "KernelChain")
-        ground = all_rows_ground(rows, settings.marginals, seed, progress)
-    else:
+    if len(sketch.rows) > MOST_ROWS:
         rows = judging_rows(layout, sketch)
         _warn_of_planes(table, rows, sketch.n_rows)
         ground = large_ground(rows, sketch, source, settings.marginals, seed, progress)
+        return _fitted_beside(ground, table, rows, settings, seed, progress)
+    rows, _ = distinct_rows(layout, sketch.rows, sketch.weights, seed)
+    _warn_of_planes(table, rows, sketch.n_rows)
+    require_distinct_rows(rows, "KernelChain")
+    rows = copies_apart(rows)
+    # Most products are small: two threads took five times as much of the processor as one.
+    with one_blas_thread():
+        ground = all_rows_ground(rows, settings.marginals, seed, progress)
+        return _fitted_beside(ground, table, rows, settings, seed, progress)
+
+
+def _fitted_beside(
+    ground: Ground,
+    table: MixedTable,
+    rows: TableRows,
+    settings: ChainSettings,
+    seed: int,
+    progress: Progress,
+) -> ChainFit:
+    """Column by column, what pays beside the mixture; then the gate, and a last fit."""
+    layout = rows.layout
     base, lines, judged = ground.base, ground.lines, ground.judged
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     choices = _chosen(rows, base, lines, others, progress) if judged else _nothing(layout)
@@ -119,6 +136,18 @@ def fit_chain(
     density = _density(rows, ground, choices, np.ones(len(rows.weights), bool))
     health = Health(density.has_tilt, comparison)
     return ChainFit(density, table, base.search, base.kind, health)
+
+
+@in_turn
+@one_blas_thread()
+def fit_base_alone(table: MixedTable, codes: Float[np.ndarray, "n d"], seed: int) -> ChainDensity:
+    """The base density of a table: a mixture of its numbers, and shares of its categories."""
+    layout = layout_of(table.kinds)
+    rows, _ = distinct_rows(layout, codes, np.ones(len(codes)), seed)
+    require_distinct_rows(rows, "A base density")
+    rows = copies_apart(rows)
+    ground = all_rows_ground(rows, "auto", seed, Progress(), base_alone=True)
+    return _density(rows, ground, _nothing(layout), np.ones(len(rows.weights), bool))
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "N_FOLDS",
     "Ground",
     "all_rows_ground",
+    "copies_apart",
     "distinct_rows",
     "judging_rows",
     "large_ground",
@@ -55,6 +56,8 @@ _GROWING_ROWS, _NEARLY_ALL, _LAST_PASSES = 200_000, 0.8, 2
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 # Components of a mixture at most, where rows are in memory.
 _LARGEST = 2048
+# Rows that are copies are kept apart from so many on average, in so many parts at the most.
+_COPIES_PER_ROW, _MOST_PARTS = 2, 50
 # What stands for a missing value in a row's key.
 _HOLE = 12345.678
 
@@ -75,10 +78,15 @@ class Ground(NamedTuple):
 
 
 def all_rows_ground(
-    rows: TableRows, marginals: MarginalKind | Literal["auto"], seed: int, progress: Progress
+    rows: TableRows,
+    marginals: MarginalKind | Literal["auto"],
+    seed: int,
+    progress: Progress,
+    *,
+    base_alone: bool = False,
 ) -> Ground:
-    """From rows that are all there are."""
-    judged = len(rows.weights) >= _FEWEST_TO_JUDGE
+    """From rows that are all there are; where the base is to stand alone, none of them judges."""
+    judged = len(rows.weights) >= _FEWEST_TO_JUDGE and not base_alone
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     base = choose_base(rows, others, marginals, seed, progress, _LARGEST)
     lines = crossed_lines(rows, base, progress) if judged else []
@@ -176,6 +184,27 @@ def distinct_rows(
     of_all = np.empty(len(order), np.int64)
     of_all[order] = numbered.numbers(keys)[np.cumsum(first) - 1]
     return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds), of_all
+
+
+def copies_apart(rows: TableRows) -> TableRows:
+    """Rows that occur often, in parts with a share of their weight each, spread over all folds.
+
+    In a table of categories and whole numbers most rows may be copies of a few: these are
+    observations like any other, and a fold without all copies of a row would know nothing of it.
+    """
+    layout = rows.layout
+    if not layout.is_lattice.all() or rows.weights.mean() < _COPIES_PER_ROW:
+        return rows
+    most = min(_MOST_PARTS, MOST_ROWS // len(rows.weights))
+    counts = np.clip(rows.weights, 1, most).astype(int)
+    places = np.repeat(np.arange(len(counts)), counts)
+    parts = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    codes = layout.join(rows.parts.codes, rows.parts.numbers)[places]
+    keys = row_keys(parts[:, None].astype(float), 0) ^ rows.keys[places]
+    folds = (rows.folds[places] + parts) % N_FOLDS
+    order = np.argsort(keys, kind="stable")
+    weights = (rows.weights / counts)[places]
+    return table_rows(layout, codes[order], weights[order], keys[order], folds[order])
 
 
 def require_distinct_rows(rows: TableRows, name: str) -> None:

@@ -227,14 +227,14 @@ def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
         who.append("The others are scikit-learn’s, with every column divided by its deviation.")
     if PRODUCT in names:
         who.append(
-            f"The {PRODUCT} has a density of the same kind for each column by itself, as if "
+            f"The {PRODUCT} has a mixture, or shares of levels, for each column by itself, as if "
             "columns were independent."
         )
     if BASE in names:
         who.append(f"The {BASE} is a mixture for the numbers and shares for the categories.")
     if evidence.fitted_here:
         used = count(len(evidence.training), "training row")
-        return f"{' '.join(who)} All are fitted to {used}."
+        return f"{' '.join(who)} All are fitted to {used}, or to fewer where the table says so."
     return (
         "The model came fitted, and what it was fitted to is not known here: if some of these rows "
         f"were among it, its figure flatters it. {' '.join(who)} The others are fitted to four "

@@ -69,7 +69,10 @@ def pairs_section(evidence: Evidence) -> Section:
             element("noscript", element("p", "The pair plot needs JavaScript; all else does not.")),
         ]
     )
-    return Section("pairs", "Rows and draws, two columns at a time", body, data)
+    title = "Rows and draws, two columns at a time"
+    if len(evidence.names) == 1:
+        title = "Rows and draws, by their density"
+    return Section("pairs", title, body, data)
 
 
 def _kept_rows(evidence: Evidence, most: int) -> Int[np.ndarray, " k"]:

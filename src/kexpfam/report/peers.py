@@ -1,7 +1,7 @@
 """Other estimators of a density, which a model is judged beside.
 
 Those of scikit-learn take complete rows of numbers, each column divided by its deviation. A product
-of marginals takes every table: a density for each column by itself, of the model's kind.
+of marginals takes every table: the base density of a chain for each column by itself.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from sklearn.mixture import GaussianMixture
 from kexpfam.choices import entropy
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable
-from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import Standardizer
 from kexpfam.metrics import cross_validated_kernel_density
 from kexpfam.model.chain import ChainDensity
-from kexpfam.pipeline.chain import ChainSettings, fit_chain
-from kexpfam.progress import Progress
+from kexpfam.pipeline.chain import fit_base_alone
 from kexpfam.report.markup import count, number
 
 __all__ = ["BASE", "PRODUCT", "FitPeer", "Peer", "peers_for"]
@@ -133,6 +131,4 @@ def _product(rows: Float[np.ndarray, "n d"], kinds: Sequence[ColumnKind], seed: 
 
 def _marginal(column: Float[np.ndarray, " n"], kind: ColumnKind, seed: int) -> ChainDensity:
     table = MixedTable((kind._replace(missing=False),), None, "numpy", "number")
-    settings = ChainSettings("auto", gate=True)
-    source = ArrayRows(column[:, None], np.ones(len(column)))
-    return fit_chain(table, source, settings, seed, Progress()).density
+    return fit_base_alone(table, column[:, None], seed)

@@ -101,7 +101,7 @@ def make_report(
     data : array, data frame, path or stream, optional
         Rows, as `fit` takes them (not of a Dask cluster). With no model or an unfitted one, three
         quarters of them (or all but about 5000) fit it and the others judge it; of larger tables
-        a `KernelChain` is fitted to about 20 000 rows (100 000 cells, but no fewer than 5000 rows),
+        a `KernelChain` is fitted to about 20 000 rows (200 000 cells, but no fewer than 5000 rows),
         and the page says so. With a fitted model
         all of them judge it, or a sample of about 2000. Without rows the page shows draws and
         settings.

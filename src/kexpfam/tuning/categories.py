@@ -67,7 +67,8 @@ def _level_shares(
     there = members & ~np.isnan(codes)
     count = table.layout.level_counts[place]
     masses = np.bincount(codes[there].astype(int), table.weights[there], minlength=count)
-    masses = masses + 0.5 * table.weights.mean()
+    # Rows may have weights below one, but a row that occurs often is not a large row.
+    masses = masses + 0.5 * min(1.0, float(table.weights.mean()))
     return masses / masses.sum()
 
 
