@@ -1,7 +1,7 @@
 """Stage 2: the base density q0, which fixes the tails of the model."""
 
 from kexpfam.base.automatic import AutomaticBase
-from kexpfam.base.averaged import AveragedMixtureBase
+from kexpfam.base.average_search import AveragedMixtureBase
 from kexpfam.base.box_fits import BoxBase
 from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.defensive import BaseDraws, draw_defensively

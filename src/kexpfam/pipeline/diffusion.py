@@ -22,13 +22,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from kexpfam.base.averaged import (
-    Average,
-    AverageSearch,
-    choose_average,
-    fit_average,
-    refit_average,
-)
+from kexpfam.base.average_search import choose_average
+from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
 from kexpfam.base.smoothed import SmoothedMixture, smoothed_mixture
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.data.rows import ArrayRows, RowSource
@@ -319,12 +314,11 @@ def _choose(
     progress: Progress,
 ) -> tuple[_Choices, _Foundation]:
     """Everything that is open, by rows of the first fold that is there."""
-    held = rows.numbers == rows.numbers.min()
     coordinates, marginals = choose_coordinates(
         rows.spread, rows.weights, rows.numbers, table.spread, settings.marginals, seeds.base
     )
     whitened = coordinates.forward(rows.spread)
-    search = choose_average(whitened, rows.weights, held, seeds.base, progress)
+    search = choose_average(whitened, rows.weights, rows.numbers, seeds.base, progress)
     average = fit_average(whitened, rows.weights, search, seeds.base)
     base = smoothed_mixture(average.density())
     noise_range = settings.noise_range

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kexpfam.base import GaussianBase, MixtureBase, RescaledDensity, UniformBase
 from kexpfam.base.automatic import AutomaticBase
-from kexpfam.base.averaged import AveragedMixtureBase, AverageSearch
+from kexpfam.base.average_search import AveragedMixtureBase
+from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.box_fits import BoxBase
 from kexpfam.base.boxes import BoxMixtureDensity
 from kexpfam.base.covariance import Covariance

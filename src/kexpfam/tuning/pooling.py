@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kexpfam.base.averaged import AverageSearch, choose_average, fit_average
+from kexpfam.base.average_search import choose_average
+from kexpfam.base.averaged import AverageSearch, fit_average
 from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.target_mixture import LineMixtures, target_lines
 from kexpfam.data.coordinates import whitening
@@ -38,8 +39,8 @@ from kexpfam.tuning.judging import Judged
 
 __all__ = ["Pool", "choose_pool", "likeliest_share"]
 
-# One row of so many chooses the mixtures' size.
-_ONE_HELD_OUT_OF = 5
+# Folds that choose the size of the mixtures.
+_N_FOLDS = 5
 _SHARE_STEPS, _MOST = 100, 0.99
 # Tried beside the kernel's own, which was to cover without a mixture.
 _STRETCHES = (0.85, 0.9, 0.95, 1.0)
@@ -168,9 +169,9 @@ def likeliest_share(
 
 def _searched(rows: Pairs, response: Response, seed: int, progress: Progress) -> AverageSearch:
     # Rows stand in the order of their keys.
-    held = np.arange(len(rows.y)) % _ONE_HELD_OUT_OF == 0
-    whitened, _, _ = _whitened(rows, response, held)
-    return choose_average(whitened, rows.weights, held, seed, progress)
+    folds = np.arange(len(rows.y)) % _N_FOLDS
+    whitened, _, _ = _whitened(rows, response, folds == 0)
+    return choose_average(whitened, rows.weights, folds, seed, progress)
 
 
 def _fitted(

@@ -22,14 +22,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kexpfam.base.averaged import (
-    LARGEST,
-    Average,
-    AverageSearch,
-    choose_average,
-    fit_average,
-    refit_average,
-)
+from kexpfam.base.average_search import LARGEST, choose_average
+from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
 from kexpfam.base.incomplete import incomplete_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture, normal_numbers, surely_positive
@@ -145,7 +139,12 @@ def choose_base(
         scores, coordinates.marginals, kind, search, shift, root, filled, None, seed
     )  # fmt: skip
     search = choose_average(
-        choice.whitened()[members], table.weights[members], held, seed, progress, largest=largest
+        choice.whitened()[members],
+        table.weights[members],
+        table.folds[members],
+        seed,
+        progress,
+        largest=largest,
     )
     choice = choice._replace(search=search)
     average = fit_average(choice.whitened()[members], table.weights[members], search, seed)

@@ -1,0 +1,250 @@
+"""Size and shrinkage of averaged mixtures, by held-out rows.
+
+Averaging wants looser mixtures than a single fit, so what is judged is an average: one mixture of
+every size that would be averaged (half, once and twice the candidate's). By how much an average of
+k is better than one of m is foreseen to first order from what m gain over one,
+
+    log p̄_k ≈ log p̄_m + (1/m − 1/k) / (1 − 1/m) · (log p̄_m − mean over s of log p_s),
+
+which for m = 3 and k = 16 is 0.4 of a gain that was seen. Two starts of one size say less: they
+differ by chance, or by a symmetry (a few components around a ring, turned), and 0.9 of their gain
+would have to be added. A fit to all rows wants more components than one to those not held out.
+
+| symbol | name     | shape |
+|--------|----------|-------|
+| p_s    | each     | (m, n) log densities |
+| k      | count    | ()    |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from kexpfam.base.averaged import (
+    N_AVERAGED,
+    ROWS_PER_COMPONENT,
+    STRONGEST,
+    AverageSearch,
+    averaged_sizes,
+    fit_average,
+    log_densities_of,
+    n_starts,
+)
+from kexpfam.base.density import require_rows
+from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.shrunk import MonomialTable, Start, mixture_path
+from kexpfam.data.coordinates import FEW_ROWS_PER_COLUMN
+from kexpfam.data.sketch import Sketch
+from kexpfam.logarithms import log_sum_exp
+from kexpfam.progress import Progress
+
+__all__ = ["LARGEST", "AveragedMixtureBase", "choose_average"]
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+# The largest size, unless more are asked for; beyond it every size must be better than the last.
+LARGEST = 256
+_SHRINKAGES = (STRONGEST, 20.0, 6.0, 2.0, 0.6, 0.2)
+# How many shrinkages in a row may be worse for single mixtures: averages want weaker ones.
+_PATIENCE = 1
+# Rows for which one more component is sure to pay.
+_TOO_MANY_ROWS = 500
+# Rows that a component needs at least, beyond the largest size.
+_ROWS_PER_FURTHER = 16
+# Rows of a standard normal that are tried where rows are few, as multiples of the columns.
+_PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
+_N_FOLDS = 5
+# Folds are held out one after the other until so many rows have judged.
+_ENOUGH_JUDGES = 300
+# By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
+# mixture behind the best single one, which would not catch up in an average.
+_FALLEN_BEHIND = 0.1
+
+
+@dataclass(frozen=True)
+class AveragedMixtureBase:
+    """An average of Gaussian mixtures; size and shrinkage are chosen on held-out rows.
+
+    Parameters
+    ----------
+    n_averaged : int
+        How many mixtures, each from its own start, are averaged.
+    """
+
+    n_averaged: int = N_AVERAGED
+
+    def fit(self, sketch: Sketch, generator: np.random.Generator) -> GaussianMixtureDensity:
+        """Choose and fit on the rows of the sketch, whose order is random."""
+        require_rows(
+            len(sketch.rows), 4, "An averaged mixture base density", "Take base='gaussian'."
+        )
+        folds = np.arange(len(sketch.rows)) % _N_FOLDS
+        seed = int(generator.integers(2**31))
+        search = choose_average(
+            sketch.rows, sketch.weights, folds, seed, Progress(), self.n_averaged
+        )
+        average = fit_average(sketch.rows, sketch.weights, search, seed, self.n_averaged)
+        return average.density()
+
+
+def choose_average(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    folds: Int[np.ndarray, " n"],
+    seed: int,
+    progress: Progress,
+    n_averaged: int = N_AVERAGED,
+    largest: int = LARGEST,
+) -> AverageSearch:
+    """Size and shrinkage with the best held-out likelihood of an average.
+
+    The fold with the lowest number is held out first, and others only where it has few rows.
+    """
+    trials = _Trials.of(rows, weights, folds, seed)
+    n_train = len(trials.tables[0].rows)
+    fewest = min(8, n_train // _TOO_MANY_ROWS)
+    sizes = [
+        size
+        for size in _SIZES
+        if size == 1 or max(2, fewest) <= size <= min(_room(n_train, size), largest)
+    ]
+    best = AverageSearch(1, _SHRINKAGES[0], -np.inf, 0.0)
+    for size in progress.track(sizes, "base density"):
+        if size > LARGEST and 2 * best.n_components < size:
+            break
+        count = n_starts(size, rows.shape[1], n_averaged)
+        members = sorted(set(averaged_sizes(size, count, n_train).tolist()))
+        for member in members:
+            trials.add(member)
+        found = max(
+            (trials.foreseen(members, size, shrinkage, count) for shrinkage in trials.logs[size]),
+            key=lambda search: search.held_out,
+        )
+        if found.held_out > best.held_out:
+            best = found
+        elif found.held_out < best.held_out - _FALLEN_BEHIND:
+            break
+        if trials.alone(members[-1]) < max(map(trials.alone, trials.logs)) - _FALLEN_BEHIND:
+            break
+    best = best._replace(error=best.error / np.sqrt(len(rows)))
+    if best.n_components > 1:
+        best = best._replace(n_components=round(best.n_components * len(rows) / n_train))
+    return best._replace(pseudo_rows=trials.tables[0].pseudo_rows)
+
+
+def _room(n_rows: int, size: int) -> float:
+    """Components for which there are rows."""
+    return n_rows / (ROWS_PER_COMPONENT if size <= LARGEST else _ROWS_PER_FURTHER)
+
+
+class _Trials(NamedTuple):
+    """Log densities of held-out rows under single mixtures, by size and shrinkage.
+
+    Every fold that is held out has a table of the other rows.
+    """
+
+    tables: list[MonomialTable]
+    judges: list[Float[np.ndarray, "j d"]]
+    counts: Float[np.ndarray, " k"]
+    seed: int
+    logs: dict[int, dict[float, Float[np.ndarray, " k"]]]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Float[np.ndarray, "n d"],
+        weights: Float[np.ndarray, " n"],
+        folds: Int[np.ndarray, " n"],
+        seed: int,
+    ) -> _Trials:
+        """Folds in the order of their numbers, until enough rows are held out."""
+        tables: list[MonomialTable] = []
+        judging: list[Bool[np.ndarray, " n"]] = []
+        for number in np.unique(folds):
+            held = folds == number
+            if not tables:
+                first = _pseudo_rows_chosen(
+                    rows[~held], weights[~held], rows[held], weights[held], seed
+                )
+                tables.append(first)
+            else:
+                pseudo_rows = tables[0].pseudo_rows
+                tables.append(MonomialTable(rows[~held], weights[~held], pseudo_rows))
+            judging.append(held)
+            if sum(held.sum() for held in judging) >= _ENOUGH_JUDGES:
+                break
+        counts = np.concatenate([weights[held] for held in judging])
+        return cls(tables, [rows[held] for held in judging], counts, seed, {})
+
+    def add(self, size: int) -> None:
+        """Fit mixtures of one size, from strong to weak shrinkage while they gain by it."""
+        if size in self.logs:
+            return
+        own = self.logs[size] = {}
+        # One Gaussian has nothing to be shrunk to.
+        shrinkages = _SHRINKAGES if size > 1 else _SHRINKAGES[:1]
+        paths = [mixture_path(table, [Start(size, self.seed)], shrinkages) for table in self.tables]
+        highest, n_worse = -np.inf, 0
+        for shrinkage, *mixtures in zip(shrinkages, *paths, strict=True):
+            own[shrinkage] = np.concatenate(
+                [
+                    log_densities_of(mixture, judges)
+                    for (mixture,), judges in zip(mixtures, self.judges, strict=True)
+                ]
+            )
+            mean = self.mean(own[shrinkage])
+            n_worse = 0 if mean >= highest else n_worse + 1
+            if n_worse > _PATIENCE:
+                break
+            highest = max(highest, mean)
+
+    def mean(self, logs: Float[np.ndarray, " k"]) -> float:
+        return float(np.average(logs, weights=self.counts))
+
+    def alone(self, size: int) -> float:
+        """The likelihood of the best single mixture of a size."""
+        return max(map(self.mean, self.logs[size].values()))
+
+    def foreseen(
+        self, members: list[int], size: int, shrinkage: float, count: int
+    ) -> AverageSearch:
+        """What an average of mixtures of several sizes will reach, with an error for one row."""
+        each = np.stack(
+            [
+                # Of a size for which so weak a shrinkage was not tried any more, the weakest.
+                self.logs[member][max(shrinkage, min(self.logs[member]))]
+                for member in members
+            ]
+        )
+        logs = log_sum_exp(each, axis=0) - np.log(len(each))
+        if len(each) > 1:
+            still_to_gain = (1 / len(each) - 1 / count) / (1 - 1 / len(each))
+            logs += still_to_gain * (logs - each.mean(axis=0))
+        likelihood = self.mean(logs)
+        error = float(np.sqrt(self.mean((logs - likelihood) ** 2)))
+        return AverageSearch(size, shrinkage, likelihood, error)
+
+
+def _pseudo_rows_chosen(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    judges: Float[np.ndarray, "k d"],
+    counts: Float[np.ndarray, " k"],
+    seed: int,
+) -> MonomialTable:
+    """The rows, with as many of a standard normal as suits one Gaussian best."""
+    n_columns = rows.shape[1]
+    tables = [MonomialTable(rows, weights)]
+    if len(rows) < FEW_ROWS_PER_COLUMN * n_columns:
+        more = [factor * n_columns for factor in _PSEUDO_ROWS]
+        tables += [MonomialTable(rows, weights, pseudo_rows) for pseudo_rows in more]
+    if len(tables) == 1:
+        return tables[0]
+    likelihoods = []
+    for table in tables:
+        (mixture,) = next(mixture_path(table, [Start(1, seed)], [STRONGEST]))
+        likelihoods.append(np.average(log_densities_of(mixture, judges), weights=counts))
+    return tables[int(np.argmax(likelihoods))]
