@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 __all__ = ["Clusters", "Start", "clusters_of"]
 
-_MOVES = 4
+_MOVES = 2
 # Numbers of distances that are looked at together: few enough to stay near the processor.
 _BLOCK_NUMBERS = 500_000
 
