@@ -48,6 +48,8 @@ _ROWS_PER_COMPONENT, _TOO_MANY_ROWS = 8, 500
 # The same for components beyond the largest size.
 _ROWS_PER_FURTHER = 16
 _N_AVERAGED = 16
+# Mixtures that coordinates are compared by.
+_N_COMPARED = 4
 # Rows of a standard normal that are tried where rows are few, as multiples of the columns.
 _PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
 # Components of all mixtures together, and numbers in their covariances: every row meets them all.
@@ -240,11 +242,17 @@ def held_out_logs(
     held: Bool[np.ndarray, " n"],
     seed: int,
 ) -> Float[np.ndarray, " k"]:
-    """Held-out log densities of one mixture of middling size: enough to compare coordinates by."""
+    """Held-out log densities of mixtures of middling size: enough to compare coordinates by.
+
+    Averages of a few, since where a single one begins can make more of a difference than the
+    coordinates.
+    """
     size = max(1, min(8, int((~held).sum()) // 20))
     table = MonomialTable(rows[~held], weights[~held])
-    (mixture,) = next(mixture_path(table, [Start(size, seed)], [_SHRINKAGES[0]]))
-    return _log_densities(mixture, rows[held])
+    starts = [Start(size, seed + number) for number in range(_N_COMPARED if size > 1 else 1)]
+    mixtures = next(mixture_path(table, starts, [_SHRINKAGES[0]]))
+    each = np.stack([_log_densities(mixture, rows[held]) for mixture in mixtures])
+    return log_sum_exp(each, axis=0) - np.log(len(each))
 
 
 def _log_densities(
