@@ -54,6 +54,8 @@ _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained so many nats a row.
 _PATIENCE, _GOING_ON = 2, 1e-3
+# On a path, a step that gains less is the last one for a penalty: the next goes on from there.
+_PATH_GAIN = 1e-4
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
 _EVERY_OTHER = slice(None, None, 2)
@@ -126,7 +128,7 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     if not np.allclose(problem.inputs[few], problem.plain_inputs[few]):
         kind = best[1].kind
         start, found = tune_covariance(
-            kind, problem.plain_inputs[few], targets[few], relative[few], None, *by_kernel
+            kind, problem.plain_inputs[few], targets[few], relative[few], best[1], *by_kernel
         )
         if found > best[0]:
             best = found, start, True
@@ -199,7 +201,7 @@ def best_tilt(
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
-    path = likeliest_path(problem.where(~held), PENALTIES, STEPS)
+    path = likeliest_path(problem.where(~held), PENALTIES, STEPS, least_gain=_PATH_GAIN)
     for penalty, coefficients in zip(PENALTIES, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
