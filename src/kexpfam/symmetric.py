@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,21 +11,28 @@ from jaxtyping import Float, Int
 __all__ = ["form_coefficients", "half_places", "upper_half"]
 
 
+@cache
+def _half(count: int) -> tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]:
+    """Rows and columns of the upper half. Finding them takes longer than many of their uses."""
+    one, other = np.triu_indices(count)
+    return one, other
+
+
 def half_places(count: int) -> Int[np.ndarray, "d d"]:
     """Where each entry of a symmetric matrix stands in its upper half."""
     places = np.zeros((count, count), int)
-    one, other = np.triu_indices(count)
+    one, other = _half(count)
     places[one, other] = places[other, one] = np.arange(len(one))
     return places
 
 
 def upper_half(matrices: Float[Any, "k d d"]) -> Float[Any, "k p"]:
     """The upper half of symmetric matrices, read line by line."""
-    one, other = np.triu_indices(matrices.shape[1])
+    one, other = _half(matrices.shape[1])
     return matrices[:, one, other]
 
 
 def form_coefficients(halves: Float[Any, "k p"], n_columns: int) -> Float[Any, "k p"]:
     """Coefficients of the products x_i x_j, i ≤ j, in xᵀPx: x_j x_i stands there too."""
-    one, other = np.triu_indices(n_columns)
+    one, other = _half(n_columns)
     return halves * np.where(one == other, 1.0, 2.0).astype(halves.dtype)

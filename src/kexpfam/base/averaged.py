@@ -40,6 +40,8 @@ N_AVERAGED = 16
 ROWS_PER_COMPONENT = 8
 # The strongest shrinkage.
 STRONGEST = 60.0
+# Mixtures that coordinates are compared by.
+_N_COMPARED = 4
 # Components of all mixtures together, and numbers in their covariances: every row meets them all.
 _MOST_COMPONENTS, _MOST_NUMBERS = 512, 400_000
 # Sizes that are averaged, as multiples of the chosen one.
@@ -122,11 +124,17 @@ def held_out_logs(
     held: Bool[np.ndarray, " n"],
     seed: int,
 ) -> Float[np.ndarray, " k"]:
-    """Held-out log densities of one mixture of middling size: enough to compare coordinates by."""
+    """Held-out log densities of mixtures of middling size: enough to compare coordinates by.
+
+    Averages of a few, since where a single one begins can make more of a difference than the
+    coordinates.
+    """
     size = max(1, min(8, int((~held).sum()) // 20))
     table = MonomialTable(rows[~held], weights[~held])
-    (mixture,) = next(mixture_path(table, [Start(size, seed)], [STRONGEST]))
-    return log_densities_of(mixture, rows[held])
+    starts = [Start(size, seed + number) for number in range(_N_COMPARED if size > 1 else 1)]
+    mixtures = next(mixture_path(table, starts, [STRONGEST]))
+    each = np.stack([log_densities_of(mixture, rows[held]) for mixture in mixtures])
+    return log_sum_exp(each, axis=0) - np.log(len(each))
 
 
 def log_densities_of(

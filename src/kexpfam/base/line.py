@@ -20,7 +20,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
-__all__ = ["OnLine", "line_mixture_quantiles", "on_line"]
+__all__ = [
+    "OnLine",
+    "line_mixture_draws",
+    "line_mixture_quantiles",
+    "on_line",
+    "points_on_line",
+]
 
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 # Halvings that bring a quantile to the last digits of a reach of a few dozen.
@@ -30,6 +36,8 @@ _FIRST_HALVINGS, _STILL = 6, 1e-12
 _TINY = 1e-300
 # Log weights of components that add nothing, and deviations beyond which nothing lies.
 _NEGLIGIBLE, _REACH = -36.0, 9.0
+# Components of more weight are taken out if they are fewer than this share of all.
+_WORTH_TAKING = 0.5
 
 
 class OnLine(NamedTuple):
@@ -95,10 +103,48 @@ def on_line(
         places = (edges[0][:, None] - centers) / deviations
         logs = log_weights - places**2 / 2 - np.log(deviations) - _HALF_LOG_TWO_PI
         density = np.asarray(logsumexp(logs, axis=1))
-    # Few components have a weight that double precision can add to the others.
-    rows, live = np.nonzero(log_weights > _NEGLIGIBLE)
-    weights, center, scale = (one[rows, live] for one in (log_weights, centers, deviations))
-    np.exp(weights, out=weights)
+    return OnLine(
+        density,
+        inside,
+        *_masses(log_weights, centers, deviations, edges, support, cells),
+    )
+
+
+def points_on_line(
+    log_weights: Float[np.ndarray, "n k"],
+    places: Float[np.ndarray, "n k"],
+    density: Float[np.ndarray, " n"],
+) -> OnLine:
+    """Points under mixtures without ends, from their places (t − c)/s in all components."""
+    weights = np.exp(log_weights)
+    nearer = ndtr(-np.abs(places))
+    nearer *= weights
+    positive = places > 0
+    beyond = np.where(positive, nearer, 0.0).sum(axis=1)
+    left, right = nearer.sum(axis=1) - beyond, np.where(positive, weights, 0.0).sum(axis=1)
+    # Of components on the nearer side what is beyond the point, of the others all but that.
+    below = left + np.maximum(right - beyond, 0.0)
+    above = beyond + np.maximum(weights.sum(axis=1) - right - left, 0.0)
+    return OnLine(density, np.full(len(density), -np.inf), below, above)
+
+
+def _masses(
+    log_weights: Float[np.ndarray, "n k"],
+    centers: Float[np.ndarray, "n k"],
+    deviations: Float[np.ndarray, "n k"],
+    edges: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
+    support: tuple[float, float],
+    cells: bool,
+) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+    """Masses below and above, up to the ends."""
+    # Where few components have a weight that double precision can add to the others, those alone.
+    live = log_weights > _NEGLIGIBLE
+    few = np.count_nonzero(live) < _WORTH_TAKING * live.size
+    logs, center, scale, rows = log_weights, centers, deviations, np.arange(len(live))[:, None]
+    if few:
+        rows, taken = np.nonzero(live)
+        logs, center, scale = (one[rows, taken] for one in (logs, center, scale))
+    weights = np.exp(logs)
     low, high = ((edge[rows] - center) / scale for edge in edges)
     if cells or np.isfinite(support).any():
         starts, ends = (
@@ -109,11 +155,12 @@ def on_line(
     else:
         nearer = ndtr(-np.abs(low))
         below, above = np.where(low < 0, nearer, 1 - nearer), np.where(low < 0, 1 - nearer, nearer)
-    return OnLine(
-        density,
-        inside,
-        np.bincount(rows, weights * below, minlength=len(centers)),
-        np.bincount(rows, weights * above, minlength=len(centers)),
+    below, above = weights * below, weights * above
+    if not few:
+        return below.sum(axis=1), above.sum(axis=1)
+    return (
+        np.bincount(rows, below, minlength=len(live)),
+        np.bincount(rows, above, minlength=len(live)),
     )
 
 
@@ -184,3 +231,37 @@ def line_mixture_quantiles(
                 return middle
         points = middle
     return points
+
+
+def line_mixture_draws(
+    log_weights: Float[np.ndarray, "n k"],
+    centers: Float[np.ndarray, "n k"],
+    deviations: Float[np.ndarray, "*n k"],
+    support: tuple[float, float],
+    uniform: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    """Draws between the ends, one for each row, from uniform numbers.
+
+    A component is drawn by its mass between the ends, and what the uniform number has left over is
+    uniform again and draws within it: no distribution function of the mixture is inverted.
+    """
+    deviations = np.broadcast_to(deviations, centers.shape)
+    starts, ends = (
+        (end - centers) / deviations if np.isfinite(end) else np.full(centers.shape, end)
+        for end in support
+    )
+    sums = np.cumsum(np.exp(log_weights) * _between(starts, ends), axis=1)
+    wanted = uniform * sums[:, -1]
+    chosen = np.minimum((sums <= wanted[:, None]).sum(axis=1), sums.shape[1] - 1)
+    rows = np.arange(len(centers))
+    before = np.where(chosen > 0, sums[rows, chosen - 1], 0.0)
+    within = np.clip((wanted - before) / np.maximum(sums[rows, chosen] - before, _TINY), 0.0, 1.0)
+    center, scale, start, end = (
+        one[rows, chosen] for one in (centers, deviations, starts, ends)
+    )  # fmt: skip
+    # From the nearer end, so that tails lose no digits.
+    turned = start > 0
+    low, high = np.where(turned, -end, start), np.where(turned, -start, end)
+    within = np.where(turned, 1 - within, within)
+    places = ndtri(np.clip(ndtr(low) + within * (ndtr(high) - ndtr(low)), _TINY, 1 - 1e-16))
+    return np.clip(center + scale * np.where(turned, -places, places), *support)

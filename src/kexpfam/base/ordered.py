@@ -67,6 +67,17 @@ class Factors(NamedTuple):
     deviations: Float[np.ndarray, "w k"]
     polynomials: Float[np.ndarray, "p k"] | None
 
+    def first(self, count: int) -> Factors:
+        """Of the first columns, where components are few; their polynomials know all columns."""
+        if count == len(self.deviations) or self.polynomials is not None:
+            return self
+        return self._replace(
+            means=self.means[:, :count],
+            turns=np.ascontiguousarray(self.turns[:count, :count]),
+            shifts=self.shifts[:count],
+            deviations=self.deviations[:count],
+        )
+
 
 class Column(NamedTuple):
     """A column in rows: log weights of components before it, residuals and deviations.

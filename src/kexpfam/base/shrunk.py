@@ -20,26 +20,22 @@ each iteration wherever they are.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import compress, pairwise
+from itertools import pairwise
 from math import isqrt
-from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+from jaxtyping import Float, Int
 
+from kexpfam.base.clusters import Start, clusters_of
 from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.expected_sums import ExpectedSums
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.precision import is_accelerated
-from kexpfam.symmetric import form_coefficients
-from kexpfam.threads import one_blas_thread
+from kexpfam.symmetric import form_coefficients, half_places
 
 __all__ = [
     "MonomialTable",
@@ -60,7 +56,7 @@ _BLOCK_NUMBERS, _FEWEST_NUMBERS = 2_000_000, 256
 _MOST_KEPT = 64_000_000
 # Numbers of members in a block: rows times components of all mixtures.
 _MOST_MEMBERS = 4_000_000
-_MOST_ITERATIONS, _CLUSTER_ITERATIONS = 30, 8
+_MOST_ITERATIONS = 30
 
 
 class MonomialTable:
@@ -129,15 +125,13 @@ class Expectation:
 
     @classmethod
     def under(cls, mixtures: Sequence[GaussianMixtureDensity]) -> Expectation:
-        polynomials = np.concatenate([_log_polynomials(mixture) for mixture in mixtures])
         sizes = tuple(len(mixture.weights) for mixture in mixtures)
-        return cls(polynomials.astype(np.float32), sizes)
+        return cls(_log_polynomials(mixtures).astype(np.float32), sizes)
 
     @property
     def parts(self) -> list[slice]:
         """Where the components of each mixture are."""
-        ends = np.cumsum(self.sizes).tolist()
-        return [slice(first, last) for first, last in pairwise([0, *ends])]
+        return _pieces(self.sizes)
 
     def __call__(self, chunks: Iterable[Chunk]) -> ExpectedSums:
         if is_accelerated():
@@ -194,18 +188,11 @@ def monomials(rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
     return np.concatenate([single[:, i : i + 1] * single[:, i:] for i in columns], axis=1)
 
 
-class Start(NamedTuple):
-    """How many components, and where they begin."""
-
-    n_components: int
-    seed: int
-
-
 def mixture_path(
     table: MonomialTable, starts: Sequence[Start], shrinkages: Sequence[float]
 ) -> Iterator[list[GaussianMixtureDensity]]:
     """A mixture for each start, for ever weaker shrinkage: each goes on from the one before."""
-    mixtures = [_clustered(table, start) for start in starts]
+    mixtures = _clustered(table, starts)
     for number, shrinkage in enumerate(shrinkages, 1):
         # On the way to weaker shrinkage there is no need to arrive.
         most = _MOST_ITERATIONS if number == len(shrinkages) else _MOST_ITERATIONS // 2
@@ -213,20 +200,16 @@ def mixture_path(
         yield mixtures
 
 
-def _clustered(table: MonomialTable, start: Start) -> GaussianMixtureDensity:
+def _clustered(table: MonomialTable, starts: Sequence[Start]) -> list[GaussianMixtureDensity]:
     """Clusters of rows as components with one covariance."""
-    rows, shares, size = table.rows, table.shares, start.n_components
-    clusters = KMeans(size, n_init=1, max_iter=_CLUSTER_ITERATIONS, random_state=start.seed % 2**32)
-    # Its threads wait for each other after every pass over a few rows: with other work on the
-    # machine, two took eight times as long as one.
-    with warnings.catch_warnings(), one_blas_thread():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = clusters.fit(rows, sample_weight=table.weights).labels_
-    centers = clusters.cluster_centers_
-    spread = (rows - centers[labels]) * shares[:, None]
-    within = spread.T @ (rows - centers[labels]) + _FLOOR * np.eye(rows.shape[1])
-    masses = np.bincount(labels, shares, minlength=size) + 1e-6
-    return GaussianMixtureDensity(masses / masses.sum(), centers, np.array([within] * size))
+    rows, shares, found = table.rows, table.shares, []
+    for centers, labels in clusters_of(rows, table.weights, starts):
+        away = rows - centers[labels]
+        within = (away * shares[:, None]).T @ away + _FLOOR * np.eye(rows.shape[1])
+        masses = np.bincount(labels, shares, minlength=len(centers)) + 1e-6
+        covariances = np.repeat(within[None], len(centers), axis=0)
+        found.append(GaussianMixtureDensity(masses / masses.sum(), centers, covariances))
+    return found
 
 
 def improved_mixtures(
@@ -244,51 +227,79 @@ def improved_mixtures(
         gaining = likelihoods - reached[going_on] >= _CONVERGED
         reached[going_on] = likelihoods
         going_on = [number for number, gains in zip(going_on, gaining, strict=True) if gains]
-        ends = np.cumsum([len(mixture.weights) for mixture in some])[:-1]
-        for number, own in zip(going_on, compress(np.split(sums, ends), gaining), strict=True):
-            found[number] = _maximized(own, table, shrinkage)
         if not going_on:
             break
+        sizes = np.array([len(mixture.weights) for mixture in some])
+        own = sums[np.repeat(gaining, sizes)]
+        better = _maximized(own, sizes[gaining], table, shrinkage)
+        for number, mixture in zip(going_on, better, strict=True):
+            found[number] = mixture
     return found
 
 
-def _log_polynomials(mixture: GaussianMixtureDensity) -> Float[np.ndarray, "k p"]:
+def _log_polynomials(mixtures: Sequence[GaussianMixtureDensity]) -> Float[np.ndarray, "k p"]:
     """Log densities of the components as sums of monomials."""
-    precisions = np.linalg.inv(mixture.covariances)
-    parts = Polynomials.of(
-        np.log(mixture.weights), mixture.means, precisions, np.linalg.slogdet(precisions)[1]
+    weights, means, covariances = (
+        np.concatenate(parts)
+        for parts in zip(
+            *((one.weights, one.means, one.covariances) for one in mixtures), strict=True
+        )
     )
-    forms = -form_coefficients(parts.halves, mixture.means.shape[1]) / 2
+    roots = np.linalg.cholesky(covariances)
+    log_determinants = -2 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    parts = Polynomials.of(np.log(weights), means, np.linalg.inv(covariances), log_determinants)
+    forms = -form_coefficients(parts.halves, means.shape[1]) / 2
     return np.concatenate([parts.constants[:, None], parts.pulls, forms], axis=1)
 
 
 def _maximized(
-    sums: Float[np.ndarray, "k p"], table: MonomialTable | StreamedTable, shrinkage: float
-) -> GaussianMixtureDensity:
+    sums: Float[np.ndarray, "k p"],
+    sizes: Int[np.ndarray, " s"],
+    table: MonomialTable | StreamedTable,
+    shrinkage: float,
+) -> list[GaussianMixtureDensity]:
+    """The next mixtures, of these sizes, from the sums of all their components.
+
+    All in one go: for one mixture of few columns the calls would take longer than the arithmetic.
+    """
     # Of d columns there are (d + 1)(d + 2)/2 monomials.
     n_columns = (isqrt(8 * sums.shape[1] + 1) - 3) // 2
-    one, other = np.triu_indices(n_columns)
+    starts = np.cumsum(sizes) - sizes
     shares = np.maximum(sums[:, 0], 1e-300)
     averages = sums / shares[:, None]
     means = averages[:, 1 : n_columns + 1]
-    scatters = np.empty((len(shares), n_columns, n_columns))
-    scatters[:, one, other] = scatters[:, other, one] = averages[:, n_columns + 1 :]
+    scatters = averages[:, n_columns + 1 :][:, half_places(n_columns)]
     scatters -= means[:, :, None] * means[:, None, :]
     masses = table.count * shares
-    within = np.einsum("k,kij->ij", shares, scatters) / shares.sum()
-    weighted = masses[:, None, None] * scatters + shrinkage * within
-    weighted += table.pseudo_rows * np.eye(n_columns)
-    covariances = weighted / (masses + shrinkage + table.pseudo_rows)[:, None, None]
+    totals = np.add.reduceat(shares, starts)
+    within = np.add.reduceat(shares[:, None, None] * scatters, starts) / totals[:, None, None]
+    covariances = masses[:, None, None] * scatters
+    covariances += shrinkage * np.repeat(within, sizes, axis=0)
+    covariances /= (masses + shrinkage + table.pseudo_rows)[:, None, None]
     floors = _FLOOR + _ROUNDING * (means**2).sum(axis=1)
-    covariances += floors[:, None, None] * np.eye(n_columns)
-    if np.linalg.eigvalsh(covariances)[:, 0].min() <= 0:
-        covariances = _made_positive(covariances)
-    weights = (masses + 1) / (masses + 1).sum()
-    return GaussianMixtureDensity(weights, means, covariances)
+    floors += table.pseudo_rows / (masses + shrinkage + table.pseudo_rows)
+    diagonal = np.arange(n_columns)
+    covariances[:, diagonal, diagonal] += floors[:, None]
+    covariances = _made_positive(covariances)
+    weights = (masses + 1) / np.repeat(np.add.reduceat(masses + 1, starts), sizes)
+    return [
+        GaussianMixtureDensity(weights[part], means[part], covariances[part])
+        for part in _pieces(sizes)
+    ]
+
+
+def _pieces(sizes: Sequence[int]) -> list[slice]:
+    """Where pieces of these sizes are, one after the other."""
+    ends = np.cumsum(sizes).tolist()
+    return [slice(first, last) for first, last in pairwise([0, *ends])]
 
 
 def _made_positive(covariances: Float[np.ndarray, "k d d"]) -> Float[np.ndarray, "k d d"]:
     """Without directions that rounding has made negative, as a value far from all others can."""
-    values, vectors = np.linalg.eigh(covariances)
-    values = np.maximum(values, _ROUNDING * np.abs(values).max(axis=1, keepdims=True))
-    return (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+    try:
+        np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(covariances)
+        values = np.maximum(values, _ROUNDING * np.abs(values).max(axis=1, keepdims=True))
+        return (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+    return covariances

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kexpfam.base.line import line_mixture_quantiles
+from kexpfam.base.line import line_mixture_draws, line_mixture_quantiles
 from kexpfam.base.ordered import Walked
 from kexpfam.data.layout import Parts
 from kexpfam.model.chain_slices import Chain
@@ -80,7 +80,7 @@ def _drawn_numbers(
         standing = own.mapped.copy()
         standing[:, number:] = 0.0
         found = np.empty(len(places))
-        for walked, some in chain.walked(own._replace(mapped=standing)):
+        for walked, some in chain.walked(own._replace(mapped=standing), number):
             here = Inputs(*(part[some] for part in own))
             found[some] = _drawn_values(chain, walked, here, number, uniform[places[some]])
         mapped[places, number] = found
@@ -113,10 +113,6 @@ def _drawn_values(
     """Mapped numbers of a column."""
     place = chain.scores.directions.shape[1] + number
     term = chain.number_terms[number]
-    levels = uniform
-    if term.functions is not None:
-        slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
-        levels = tilted_levels(slopes, uniform)
     log_weights, residuals, deviations = walked.columns[place]
     deviations = np.broadcast_to(deviations, residuals.shape)
     centers = -deviations * residuals
@@ -129,4 +125,8 @@ def _drawn_values(
         centers = np.concatenate([centers, own[1]], axis=1)
         deviations = np.concatenate([deviations, own[2]], axis=1)
     support = tuple(chain.drawn_between[:, number].tolist())
-    return line_mixture_quantiles(log_weights, centers, deviations, support, levels)
+    on_line = log_weights, centers, deviations, support
+    if term.functions is None:
+        return line_mixture_draws(*on_line, uniform)
+    slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
+    return line_mixture_quantiles(*on_line, tilted_levels(slopes, uniform))

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.base.bell import bell_log_density
-from kexpfam.base.line import OnLine, on_line
+from kexpfam.base.line import OnLine, on_line, points_on_line
 from kexpfam.base.live import walk_live
 from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of
 from kexpfam.data.layout import Layout, Parts
@@ -126,19 +126,27 @@ class Chain:
                 edges[side] = np.where(lattice, np.where(last, end, moved), edges[side])
         return edges
 
-    def walked(self, inputs: Inputs) -> Iterator[tuple[Walked, np.ndarray]]:
-        """Conditionals of the mixture, for some rows after the other, and which rows they are."""
+    def walked(
+        self, inputs: Inputs, last: int | None = None
+    ) -> Iterator[tuple[Walked, np.ndarray]]:
+        """Conditionals of the mixture, for some rows after the other, and which rows they are.
+
+        Up to the number `last`, if given.
+        """
         assert self.mixture is not None
         rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
+        count = rows.shape[1] if last is None else self.scores.directions.shape[1] + last + 1
         size = max(
             32 if self._factors.polynomials is not None else 16,
             BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)),
         )
         for there, members in patterns_of(~np.isnan(rows)):
             factors = self._factors if there.all() else self.mixture.factors(there)
+            factors = factors.first(count)
             for start in range(0, len(members), size):
                 some = members[start : start + size]
-                yield walk_live(factors, np.where(there, rows[some], 0.0)), some
+                known = np.where(there, rows[some], 0.0)
+                yield walk_live(factors, known[:, : len(factors.deviations)]), some
 
     def on_line(
         self,
@@ -165,14 +173,17 @@ class Chain:
             return line.stacked(bell, term.share * inputs.known[:, number])
         log_weights, residuals, deviations = walked.columns[place]
         mapped = inputs.mapped[:, number]
-        at = np.where(np.isnan(mapped), 0.0, mapped)
-        centers = at[:, None] - deviations * residuals
         where = (
             (edges[0], edges[1]),
             tuple(self.support[:, number].tolist()),
             bool(self.layout.is_lattice[number]),
         )
-        line = on_line(log_weights, centers, deviations, *where, density)
+        if self._is_open(number):
+            line = points_on_line(log_weights, residuals, density)
+        else:
+            at = np.where(np.isnan(mapped), 0.0, mapped)
+            centers = at[:, None] - deviations * residuals
+            line = on_line(log_weights, centers, deviations, *where, density)
         if term.location is None:
             return line
         bell = on_line(*term.bell(inputs.before(number, term.plain)), *where)
@@ -180,6 +191,9 @@ class Chain:
 
     def needs_masses(self, number: int) -> bool:
         """Whether a column has masses, ends or a tilt: otherwise its density is enough."""
+        return self.number_terms[number].functions is not None or not self._is_open(number)
+
+    def _is_open(self, number: int) -> bool:
+        """Whether a column has points between no ends."""
         ended = bool(np.isfinite(self.support[:, number]).any())
-        tilted = self.number_terms[number].functions is not None
-        return ended or tilted or bool(self.layout.is_lattice[number])
+        return not ended and not self.layout.is_lattice[number]

@@ -130,8 +130,12 @@ def likeliest_path(
     penalties: Sequence[float],
     n_steps: int,
     start: Float[np.ndarray, "m k"] | None = None,
+    least_gain: float = 1e-7,
 ) -> Iterator[Float[np.ndarray, "m k"]]:
-    """A for one penalty after the other, from the strongest."""
+    """A for one penalty after the other, from the strongest.
+
+    A step that lowers ℓ by less than `least_gain` is the last.
+    """
     shape = problem.inputs.shape[1], problem.shown.shape[1]
     coefficients = np.zeros(shape) if start is None else start
     curvature = problem.curvature()
@@ -153,7 +157,7 @@ def likeliest_path(
             (coefficients / units).ravel(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": n_steps, "maxcor": 10, "gtol": 1e-5, "ftol": 1e-7},
+            options={"maxiter": n_steps, "maxcor": 10, "gtol": 1e-5, "ftol": least_gain},
         )
         coefficients = units * found.x.reshape(shape)
         yield coefficients

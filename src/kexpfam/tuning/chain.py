@@ -44,6 +44,9 @@ __all__ = [
 
 # Rows that kernels are chosen on, and that length-scales are tuned on; steps for each.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
+# A step that gains less than so many nats a row is the last: a kernel is chosen by more than that,
+# and a length-scale that the evidence hardly knows makes no difference to a prediction.
+_KERNEL_GAIN, _TUNING_GAIN = 1e-3, 3e-4
 # More points of a location are tried where a bell has such a share, and still more where
 # the last step gained so many nats a row; they are taken for a gain that pays for their time.
 _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.02
@@ -51,6 +54,8 @@ _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained so many nats a row.
 _PATIENCE, _GOING_ON = 2, 1e-3
+# On a path, a step that gains less is the last one for a penalty: the next goes on from there.
+_PATH_GAIN = 1e-4
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
 _EVERY_OTHER = slice(None, None, 2)
@@ -111,10 +116,11 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     best: tuple[float, Covariance, bool] | None = None
     start = None
     few, more = slice(0, _KERNEL_ROWS), slice(0, _TUNING_ROWS)
+    by_kernel = _KERNEL_STEPS, _KERNEL_GAIN
     kinds: tuple[Kind, ...] = ("rbf", "matern")
     for kind in kinds:
         start, found = tune_covariance(
-            kind, problem.inputs[few], targets[few], relative[few], start, _KERNEL_STEPS
+            kind, problem.inputs[few], targets[few], relative[few], start, *by_kernel
         )
         if best is None or found > best[0]:
             best = found, start, False
@@ -122,14 +128,14 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     if not np.allclose(problem.inputs[few], problem.plain_inputs[few]):
         kind = best[1].kind
         start, found = tune_covariance(
-            kind, problem.plain_inputs[few], targets[few], relative[few], None, _KERNEL_STEPS
+            kind, problem.plain_inputs[few], targets[few], relative[few], best[1], *by_kernel
         )
         if found > best[0]:
             best = found, start, True
     _, start, plain = best
     inputs = problem.seen(plain).inputs[more]
     covariance, _ = tune_covariance(
-        start.kind, inputs, targets[more], relative[more], start, _TUNING_STEPS
+        start.kind, inputs, targets[more], relative[more], start, _TUNING_STEPS, _TUNING_GAIN
     )
     return covariance, plain
 
@@ -170,7 +176,7 @@ def _tilt_problem(
         residual_functions(nodes),
         np.log(normal_masses(nodes))[None],
         problem.weights / problem.weights.sum(),
-    )
+    ).single()
 
 
 def functions_for(
@@ -195,7 +201,7 @@ def best_tilt(
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
-    path = likeliest_path(problem.where(~held), PENALTIES, STEPS)
+    path = likeliest_path(problem.where(~held), PENALTIES, STEPS, least_gain=_PATH_GAIN)
     for penalty, coefficients in zip(PENALTIES, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
