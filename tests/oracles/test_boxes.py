@@ -95,13 +95,25 @@ def test_edges_are_found_from_rows(generator):
     assert found.log_density(fresh).mean() > np.log(0.5) - 0.1
 
 
-@pytest.mark.parametrize("flat", [True, False])
-def test_the_automatic_base_takes_boxes_for_what_is_flat(flat, generator):
+def test_the_automatic_base_takes_boxes_for_what_is_flat(generator):
     rows = generator.uniform(-1.7, 1.7, (300, 2))
-    if not flat:  # leaning, as boxes cannot
-        rows = generator.normal(0, 1, (300, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
     found = BASES["auto"].fit(sketch_of(rows), np.random.default_rng(0))
-    assert isinstance(found, BoxMixtureDensity if flat else GaussianMixtureDensity)
+    assert isinstance(found, BoxMixtureDensity)
+
+
+def test_the_automatic_base_takes_many_gaussians_for_rings_alone(generator):
+    """Boxes cannot lean, and one Gaussian is enough for what does; a ring has no end of them."""
+    normal = generator.normal(0, 1, (300, 2))
+    leaning = normal @ [[1.0, 0.8], [0.0, 0.6]]
+    rings = normal / np.linalg.norm(normal, axis=1, keepdims=True)
+    rings = (1.0 + (np.arange(300) % 2))[:, None] * rings + generator.normal(0, 0.07, (300, 2))
+    few, many = (
+        BASES["auto"].fit(sketch_of(rows), np.random.default_rng(0)) for rows in (leaning, rings)
+    )
+    assert isinstance(few, GaussianMixtureDensity)
+    assert isinstance(many, GaussianMixtureDensity)
+    # Those of the mixture, and all of an average in these tests.
+    assert len(few.weights) <= 10 < 30 < len(many.weights)
 
 
 def test_too_few_rows_for_boxes_are_named():

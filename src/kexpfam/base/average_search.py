@@ -57,8 +57,9 @@ _ROWS_PER_FURTHER = 16
 # Rows of a standard normal that are tried where rows are few, as multiples of the columns.
 _PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
 _N_FOLDS = 5
-# Folds are held out one after the other until so many rows have judged.
-_ENOUGH_JUDGES = 300
+# Folds are held out one after the other until so many rows have judged. A base density by itself is
+# of few columns, and has time for more.
+_ENOUGH_JUDGES, _MORE_JUDGES = 300, 1000
 # By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
 # mixture behind the best single one, which would not catch up in an average.
 _FALLEN_BEHIND = 0.1
@@ -84,7 +85,13 @@ class AveragedMixtureBase:
         folds = np.arange(len(sketch.rows)) % _N_FOLDS
         seed = int(generator.integers(2**31))
         search = choose_average(
-            sketch.rows, sketch.weights, folds, seed, Progress(), self.n_averaged
+            sketch.rows,
+            sketch.weights,
+            folds,
+            seed,
+            Progress(),
+            self.n_averaged,
+            n_judges=_MORE_JUDGES,
         )
         average = fit_average(sketch.rows, sketch.weights, search, seed, self.n_averaged)
         return average.density()
@@ -98,12 +105,13 @@ def choose_average(
     progress: Progress,
     n_averaged: int = N_AVERAGED,
     largest: int = LARGEST,
+    n_judges: int = _ENOUGH_JUDGES,
 ) -> AverageSearch:
     """Size and shrinkage with the best held-out likelihood of an average.
 
-    The fold with the lowest number is held out first, and others only where it has few rows.
+    The fold with the lowest number is held out first, and others only until `n_judges` rows are.
     """
-    trials = _Trials.of(rows, weights, folds, seed)
+    trials = _Trials.of(rows, weights, folds, seed, n_judges)
     n_train = len(trials.tables[0].rows)
     fewest = min(8, n_train // _TOO_MANY_ROWS)
     sizes = [
@@ -159,6 +167,7 @@ class _Trials(NamedTuple):
         weights: Float[np.ndarray, " n"],
         folds: Int[np.ndarray, " n"],
         seed: int,
+        n_judges: int,
     ) -> _Trials:
         """Folds in the order of their numbers, until enough rows are held out."""
         tables: list[MonomialTable] = []
@@ -174,7 +183,7 @@ class _Trials(NamedTuple):
                 pseudo_rows = tables[0].pseudo_rows
                 tables.append(MonomialTable(rows[~held], weights[~held], pseudo_rows))
             judging.append(held)
-            if sum(held.sum() for held in judging) >= _ENOUGH_JUDGES:
+            if sum(held.sum() for held in judging) >= n_judges:
                 break
         counts = np.concatenate([weights[held] for held in judging])
         return cls(tables, [rows[held] for held in judging], counts, seed, {})

@@ -91,9 +91,10 @@ class KernelExponentialFamily(
     base : {"mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"} or object, \
             default="mixture"
         The base density q0: a family to fit ("boxes" are a mixture of boxes with soft edges, for
-        data that end abruptly, and "auto" takes them where held-out rows prefer them to the mixture
-        of Gaussians), or any object with ``log_density(X)``,
-        ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
+        data that end abruptly, and "auto" takes them, or an average of many Gaussians, where
+        held-out rows prefer one of them to the mixture of few), or any object with
+        ``log_density(X)``, ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the
+        data's units.
     noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"
         The distribution of the noise. "auto" is Gaussian noise where the basis averages over it in
         closed form, else none. None is plain score matching. ``MonteCarloNoise(distribution)`` and
