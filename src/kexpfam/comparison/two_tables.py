@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,7 @@ from kexpfam.comparison.evidence import weighed
 from kexpfam.comparison.joined import JoinedTables, join_tables
 from kexpfam.comparison.result import Divergence, TableComparison
 from kexpfam.progress import Progress
+from kexpfam.types import Seed, Table
 
 __all__ = ["compare"]
 
@@ -24,17 +26,17 @@ _MOST_ROWS, _FEWEST_OF_MANY = 100_000, 5000
 
 
 def compare(
-    A: Any,
-    B: Any,
+    A: Table,
+    B: Table,
     *,
-    columns: Any = None,
-    exclude: Any = None,
-    kinds: Any = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    kinds: Mapping[str, Any] | str | None = None,
     level: float = 0.05,
     n_permutations: int = 999,
     divergence: bool = True,
     labels: tuple[str, str] = ("A", "B"),
-    random_state: Any = None,
+    random_state: Seed = None,
     verbose: bool = False,
 ) -> TableComparison:
     """Compare two tables: a test, divergences, and which columns and pairs of columns moved.

@@ -68,8 +68,8 @@ def _level_shares(
     count = table.layout.level_counts[place]
     masses = np.bincount(codes[there].astype(int), table.weights[there], minlength=count)
     # Rows may have weights below one, but a row that occurs often is not a large row.
-    masses = masses + 0.5 * min(1.0, float(table.weights.mean()))
-    return masses / masses.sum()
+    smooth = masses + 0.5 * min(1.0, float(table.weights.mean()))
+    return smooth / smooth.sum()
 
 
 def choose_category(
