@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import joblib
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from kexpfam import KernelExponentialFamily
+from kexpfam import KernelChain, KernelExponentialFamily
 from kexpfam.datasets import make_density
-from kexpfam.threads import one_blas_thread
+from kexpfam.threads import in_threads, one_blas_thread
 
 ROWS = make_density("ring").sample(400, random_state=0)
 
@@ -46,6 +46,24 @@ def test_blas_has_its_threads_again_when_the_last_is_done():
     assert set(blas_threads()) == {1}
     second.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+def test_results_of_threads_come_in_order_and_threads_within_threads_do_not_wait():
+    def table(number: int) -> list[int]:
+        return list(in_threads(lambda other: number * other, range(3)))
+
+    with threadpool_limits(2):
+        assert list(in_threads(table, range(4))) == [[0, n, 2 * n] for n in range(4)]
+
+
+def test_the_number_of_threads_changes_no_digit_of_a_chain():
+    found = []
+    for count in (1, 2):
+        with threadpool_limits(count):
+            model = KernelChain(random_state=0).fit(ROWS[:120])
+        with one_blas_thread():
+            found.append(model.score_samples(ROWS))
+    np.testing.assert_array_equal(*found)
 
 
 def test_a_fit_in_another_process_is_the_same():

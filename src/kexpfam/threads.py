@@ -2,7 +2,7 @@
 
 BLAS has one number of threads for the whole process, and sums of several threads differ from those
 of one in their last digits. So fits of one process take turns, each with all cores; where a fit
-gives each of its own threads a decomposition, BLAS is limited to one thread for as long as any of
+gives each of its own threads a piece of work, BLAS is limited to one thread for as long as any of
 them needs it, and has its old number again afterwards.
 
 JAX keeps threads of its own, which a forked process does not inherit: compiled code would wait for
@@ -12,18 +12,21 @@ them for ever. A process that was forked after JAX had begun to work says so ins
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["in_turn", "note_compiled_work", "one_blas_thread"]
+__all__ = ["in_threads", "in_turn", "note_compiled_work", "one_blas_thread"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+Item, Result = TypeVar("Item"), TypeVar("Result")
 
 _TURN = threading.RLock()
 
@@ -45,6 +48,7 @@ class _BlasLimit:
     def __init__(self) -> None:
         self.lock, self.users = threading.Lock(), 0
         self.limits: Any = None
+        self.threads = 1
         self._found: tuple[int, Any] = (0, None)
 
     def libraries(self) -> Any:
@@ -57,6 +61,11 @@ class _BlasLimit:
             self._found = len(sys.modules), ThreadpoolController()
         return self._found[1]
 
+    def most_threads(self) -> int:
+        """How many threads BLAS has now."""
+        libraries = self.libraries().lib_controllers
+        return max((one.num_threads for one in libraries if one.user_api == "blas"), default=1)
+
 
 _LIMIT = _BlasLimit()
 
@@ -66,6 +75,7 @@ def one_blas_thread() -> Iterator[None]:
     """BLAS and OpenMP with one thread, until the last of those who want it is done."""
     with _LIMIT.lock:
         if _LIMIT.users == 0:
+            _LIMIT.threads = _LIMIT.most_threads()
             _LIMIT.limits = _LIMIT.libraries().limit(limits=1)
         _LIMIT.users += 1
     try:
@@ -75,6 +85,43 @@ def one_blas_thread() -> Iterator[None]:
             _LIMIT.users -= 1
             if _LIMIT.users == 0:
                 _LIMIT.limits.restore_original_limits()
+
+
+class _Worker(threading.local):
+    """Whether this thread is one of several that share the cores already."""
+
+    is_busy = False
+
+
+_WORKER = _Worker()
+
+
+def _be_busy() -> None:
+    _WORKER.is_busy = True
+
+
+def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Results for all items, in their order, by as many threads as BLAS would have.
+
+    BLAS has one thread meanwhile, however many there are here, so that every result is the same to
+    the last digit on any number of cores. Within one of these threads there are no others.
+    """
+    items = list(items)
+    with one_blas_thread():
+        count = 1 if _WORKER.is_busy else min(_LIMIT.threads, len(items))
+        if count < 2:
+            yield from map(function, items)
+            return
+        with ThreadPoolExecutor(count, initializer=_be_busy) as pool:
+            # Each in a copy of the context, which says what NumPy does about overflow.
+            futures = [
+                pool.submit(contextvars.copy_context().run, function, item) for item in items
+            ]
+            try:
+                for future in futures:
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Fork:

@@ -9,7 +9,12 @@ import pytest
 from scipy import integrate, stats
 
 from kexpfam.base.covariance import Covariance
-from kexpfam.base.line import line_mixture_quantiles, on_line
+from kexpfam.base.line import (
+    line_mixture_draws,
+    line_mixture_quantiles,
+    on_line,
+    points_on_line,
+)
 from kexpfam.base.location import Location
 from kexpfam.base.ordered import OrderedMixture, walk
 from kexpfam.data.kinds import ColumnKind
@@ -293,6 +298,37 @@ def test_numbers_on_the_line_against_scipy(support, generator):
         cell = on_line(log_weights, centers, deviations, edges, support, cells=True)
         mass = integrate.quad(density, at, at + 0.05)[0] / total
         assert np.exp(cell.log_probability()[0]) == pytest.approx(mass, rel=1e-7)
+
+
+def test_points_between_no_ends_keep_the_digits_of_their_tails():
+    log_weights = np.log([[0.6, 0.4]])
+    centers, deviations = np.array([[0.2, 1.0]]), np.array([[0.5, 0.1]])
+    for at in (-12.0, 0.4, 12.0):
+        places = (at - centers) / deviations
+        shares = np.exp(log_weights[0])
+        point = points_on_line(log_weights, places, np.zeros(1))
+        assert point.below[0] == pytest.approx(shares @ stats.norm.cdf(places[0]), rel=1e-12)
+        assert point.above[0] == pytest.approx(shares @ stats.norm.sf(places[0]), rel=1e-12)
+
+
+@pytest.mark.parametrize("support", [(-np.inf, np.inf), (0.9, np.inf), (-0.4, 1.1)])
+def test_draws_on_the_line_have_the_distribution_of_the_mixture(support):
+    # Evenly spaced numbers are evenly spaced within every component: their distribution function
+    # is wrong by one draw for each of the two at most, and by half a draw for the spacing.
+    count, shares = 500, np.array([0.6, 0.4])
+    centers, deviations = np.array([0.2, 1.0]), np.array([0.5, 0.1])
+    uniform = (np.arange(count) + 0.5) / count
+    wide = [np.tile(one, (count, 1)) for one in (np.log(shares), centers, deviations)]
+    draws = line_mixture_draws(*wide, support, uniform)
+
+    def below(at):
+        return stats.norm.cdf((np.asarray(at)[..., None] - centers) / deviations) @ shares
+
+    start, end = below(np.array(support))
+    distance = stats.kstest(draws, lambda at: (below(at) - start) / (end - start)).statistic
+    assert distance <= 2.5 / count
+    assert draws.min() >= support[0]
+    assert draws.max() <= support[1]
 
 
 def test_tilts_of_quantiles_against_scipy(generator):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from kexpfam.base.clusters import clusters_of
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.shrunk import MonomialTable, Start, _maximized, mixture_path
 
@@ -47,7 +48,7 @@ def test_one_step_is_that_of_the_formula(table, mixture):
     means = np.stack([np.average(rows, axis=0, weights=own) for own in members])
     scatters = np.stack([np.cov(rows.T, aweights=own, ddof=0) for own in members])
     within = np.average(scatters, axis=0, weights=masses)
-    step = _maximized(sums, table, shrinkage)
+    (step,) = _maximized(sums, np.array([2]), table, shrinkage)
     np.testing.assert_allclose(step.means, means, atol=1e-5)
     for found, mass, scatter in zip(step.covariances, masses, scatters, strict=True):
         expected = (mass * scatter + shrinkage * within) / (mass + shrinkage)
@@ -63,6 +64,18 @@ def test_starts_do_not_touch_each_other(table):
         # Other shapes of matrix products round otherwise, and some dozen steps carry it on.
         np.testing.assert_allclose(mixture.means, alone.means, atol=1e-3)
         np.testing.assert_allclose(mixture.covariances, alone.covariances, atol=1e-3)
+
+
+def test_clusters_far_apart_are_found_from_every_start(generator):
+    places = 100.0 * np.arange(5)[:, None] * np.ones(2)
+    rows = np.repeat(places, 30, axis=0) + generator.normal(size=(150, 2))
+    weights = generator.uniform(0.5, 2.0, 150)
+    for centers, labels in clusters_of(rows, weights, [Start(5, 0), Start(5, 1)]):
+        for first in range(0, 150, 30):
+            own = slice(first, first + 30)
+            assert len(set(labels[own])) == 1
+            mean = np.average(rows[own], axis=0, weights=weights[own])
+            np.testing.assert_allclose(centers[labels[first]], mean)
 
 
 def test_narrow_clusters_far_away_keep_positive_covariances():

@@ -55,7 +55,7 @@ def clusters_of(
 
 def _drawn(
     rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], starts: Sequence[Start]
-) -> list[Float[np.ndarray, "k d"]]:
+) -> list[Float[np.ndarray, "_ d"]]:
     """Rows to begin with, far from each other."""
     # The largest first, so that starts that are complete are the last ones.
     order = sorted(range(len(starts)), key=lambda number: -starts[number].n_components)
@@ -88,7 +88,7 @@ def _drawn(
 
 
 def _labelled(
-    rows: Float[np.ndarray, "n d"], centers: Sequence[Float[np.ndarray, "k d"]]
+    rows: Float[np.ndarray, "n d"], centers: Sequence[Float[np.ndarray, "_ d"]]
 ) -> list[Clusters]:
     """The nearest center of each start to every row."""
     together = np.concatenate(centers)

@@ -36,6 +36,7 @@ from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.precision import is_accelerated
 from kexpfam.symmetric import form_coefficients, half_places
+from kexpfam.threads import in_threads
 
 __all__ = [
     "MonomialTable",
@@ -51,7 +52,8 @@ _FLOOR, _ROUNDING = 1e-4, 1e-6
 # Expectation–maximization stops when an iteration gains less than this, in nats a row.
 _CONVERGED = 3e-3
 # Numbers in a block of monomials, and in a row of one at least: there may be more components.
-_BLOCK_NUMBERS, _FEWEST_NUMBERS = 2_000_000, 256
+# Blocks are what threads share among them, and what lies between should stay near the processor.
+_BLOCK_NUMBERS, _FEWEST_NUMBERS = 500_000, 256
 # Of such numbers, as many are kept between iterations (a quarter of a gigabyte).
 _MOST_KEPT = 64_000_000
 # Numbers of members in a block: rows times components of all mixtures.
@@ -88,7 +90,10 @@ class MonomialTable:
 
     def expected(self, mixtures: Sequence[GaussianMixtureDensity]) -> ExpectedSums:
         """The likelihood of each mixture, and sums of monomials over rows, by component."""
-        return Expectation.under(mixtures).total(self.blocks())
+        step = Expectation.under(mixtures)
+        if not self._kept:
+            return step.total(self.blocks())
+        return reduce(ExpectedSums.joined, in_threads(step.of_block, step.smaller(self.blocks())))
 
 
 class StreamedTable:
@@ -145,22 +150,25 @@ class Expectation:
 
     def total(self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]) -> ExpectedSums:
         """Over blocks of weights and monomials."""
-        likelihoods, sums = np.zeros(len(self.sizes)), np.zeros(self.polynomials.shape)
-        weight = squares = 0.0
-        for shares, products in self._smaller(blocks):
-            weight, squares = weight + float(shares.sum()), squares + float(shares @ shares)
-            members = self.polynomials @ products.T
-            for number, part in enumerate(self.parts):
-                own = members[part]
-                highest = own.max(axis=0)
-                np.exp(np.subtract(own, highest, out=own), out=own)
-                totals = own.sum(axis=0)
-                likelihoods[number] += shares @ (np.log(totals) + highest)
-                own *= (shares / totals).astype(np.float32)
-            sums += members @ products
-        return ExpectedSums(likelihoods, sums, weight, squares)
+        nothing = ExpectedSums(np.zeros(len(self.sizes)), np.zeros(self.polynomials.shape), 0, 0)
+        return reduce(ExpectedSums.joined, map(self.of_block, self.smaller(blocks)), nothing)
 
-    def _smaller(
+    def of_block(self, block: tuple[np.ndarray, np.ndarray]) -> ExpectedSums:
+        """Of one block."""
+        shares, products = block
+        likelihoods = np.zeros(len(self.sizes))
+        members = self.polynomials @ products.T
+        for number, part in enumerate(self.parts):
+            own = members[part]
+            highest = own.max(axis=0)
+            np.exp(np.subtract(own, highest, out=own), out=own)
+            totals = own.sum(axis=0)
+            likelihoods[number] = shares @ (np.log(totals) + highest)
+            own *= (shares / totals).astype(np.float32)
+        sums = (members @ products).astype(float)
+        return ExpectedSums(likelihoods, sums, float(shares.sum()), float(shares @ shares))
+
+    def smaller(
         self, blocks: Iterable[tuple[np.ndarray, np.ndarray]]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Blocks of fewer rows, where components are many."""
@@ -284,7 +292,7 @@ def _maximized(
     weights = (masses + 1) / np.repeat(np.add.reduceat(masses + 1, starts), sizes)
     return [
         GaussianMixtureDensity(weights[part], means[part], covariances[part])
-        for part in _pieces(sizes)
+        for part in _pieces(sizes.tolist())
     ]
 
 

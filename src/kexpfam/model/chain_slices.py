@@ -178,7 +178,7 @@ class Chain:
             tuple(self.support[:, number].tolist()),
             bool(self.layout.is_lattice[number]),
         )
-        if self._is_open(number):
+        if self._is_open[number]:
             line = points_on_line(log_weights, residuals, density)
         else:
             at = np.where(np.isnan(mapped), 0.0, mapped)
@@ -191,9 +191,10 @@ class Chain:
 
     def needs_masses(self, number: int) -> bool:
         """Whether a column has masses, ends or a tilt: otherwise its density is enough."""
-        return self.number_terms[number].functions is not None or not self._is_open(number)
+        tilted = self.number_terms[number].functions is not None
+        return tilted or not bool(self._is_open[number])
 
-    def _is_open(self, number: int) -> bool:
-        """Whether a column has points between no ends."""
-        ended = bool(np.isfinite(self.support[:, number]).any())
-        return not ended and not self.layout.is_lattice[number]
+    @cached_property
+    def _is_open(self) -> Bool[np.ndarray, " m"]:
+        """Which columns have points between no ends."""
+        return ~np.isfinite(self.support).any(axis=0) & ~self.layout.is_lattice

@@ -10,8 +10,8 @@ rows → kinds of columns, numbers (`kexpfam.data.mixed`) → distinct rows, or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -25,7 +25,7 @@ from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.mixed import MixedTable
 from kexpfam.data.rows import RowSource
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_terms import NumberTerm
+from kexpfam.model.chain_terms import CategoryTerm, NumberTerm
 from kexpfam.model.health import Health, nothing_compared
 from kexpfam.pipeline.chain_ground import (
     MOST_ROWS,
@@ -38,7 +38,7 @@ from kexpfam.pipeline.chain_ground import (
     require_distinct_rows,
 )
 from kexpfam.progress import Progress
-from kexpfam.threads import in_turn, one_blas_thread
+from kexpfam.threads import in_threads, in_turn, one_blas_thread
 from kexpfam.tuning.categories import CategoryChoice, choose_category, fit_category
 from kexpfam.tuning.chain import choose_number, fit_number
 from kexpfam.tuning.gate import Weighted, compare
@@ -48,6 +48,8 @@ from kexpfam.tuning.table_base import BaseChoice
 from kexpfam.tuning.table_rows import TableRows
 
 __all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chain"]
+
+Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 
@@ -79,7 +81,9 @@ class ChainFit(NamedTuple):
         }
 
 
+# The cores share columns, folds and blocks of rows; within those, matrices are small.
 @in_turn
+@one_blas_thread()
 def fit_chain(
     table: MixedTable,
     source: RowSource,
@@ -183,17 +187,26 @@ def _chosen(
 ) -> _Choices:
     """What pays, column by column."""
     held = rows.folds == 1
-    categories = tuple(
-        choose_category(rows, place, members, held)
-        for place in progress.track(range(len(rows.layout.categories)), "categories")
-    )
     density = base.density(rows.layout, None)
     inputs = density.inputs(rows.parts)
-    numbers = []
-    for number in progress.track(range(len(rows.layout.numerics)), "numbers"):
-        problem = number_problem(rows, density, inputs, lines, number, members)
-        numbers.append(choose_number(problem, held[problem.places]))
-    return _Choices(categories, tuple(numbers))
+
+    def category(place: int) -> CategoryChoice:
+        return choose_category(rows, place, members, held)
+
+    def number(place: int) -> NumberChoice:
+        problem = number_problem(rows, density, inputs, lines, place, members)
+        return choose_number(problem, held[problem.places])
+
+    def tracked(choose: Callable[[int], Choice], count: int, name: str) -> tuple[Choice, ...]:
+        each = in_threads(choose, range(count))
+        return tuple(
+            choice for _, choice in zip(progress.track(range(count), name), each, strict=True)
+        )
+
+    return _Choices(
+        tracked(category, len(rows.layout.categories), "categories"),
+        tracked(number, len(rows.layout.numerics), "numbers"),
+    )
 
 
 def _density(
@@ -201,19 +214,21 @@ def _density(
 ) -> ChainDensity:
     """The chain of some rows, with what was chosen."""
     base = ground.base
-    categories = tuple(
-        fit_category(rows, place, members, choice)
-        for place, choice in enumerate(choices.categories)
-    )
     density = base.density(rows.layout, None)
     inputs = density.inputs(rows.parts)
-    numbers = []
-    for number, choice in enumerate(choices.numbers):
-        term = NumberTerm()
-        if choice.share > 0 or choice.tilt is not None:
-            problem = number_problem(rows, density, inputs, ground.lines, number, members)
-            term = fit_number(problem, choice)
-        numbers.append(term)
+
+    def category(place: int) -> CategoryTerm:
+        return fit_category(rows, place, members, choices.categories[place])
+
+    def number(place: int) -> NumberTerm:
+        choice = choices.numbers[place]
+        if choice.share == 0 and choice.tilt is None:
+            return NumberTerm()
+        problem = number_problem(rows, density, inputs, ground.lines, place, members)
+        return fit_number(problem, choice)
+
+    categories = tuple(in_threads(category, range(len(choices.categories))))
+    numbers = tuple(in_threads(number, range(len(choices.numbers))))
     mixture = ground.last if members.all() else ground.judged_mixture
     seen = ground.seen
     if seen is None:
@@ -225,7 +240,7 @@ def _density(
             ]
         )
     return ChainDensity(
-        rows.layout, base.scores, base.marginals, mixture, categories, tuple(numbers), seen
+        rows.layout, base.scores, base.marginals, mixture, categories, numbers, seen
     )
 
 

@@ -34,6 +34,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm, Scores
 from kexpfam.progress import Progress
+from kexpfam.threads import in_threads
 from kexpfam.tuning.coordinates import choose_coordinates
 from kexpfam.tuning.table_rows import TableRows
 
@@ -255,15 +256,22 @@ def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> l
     """
     n_rows, n_numbers = table.numbers.shape
     found = np.full((n_numbers, 4, n_rows), np.nan)
-    if choice.average is None:
+    average = choice.average
+    if average is None:
         return []
-    for fold in progress.track(sorted(set(table.folds.tolist())), "folds"):
+
+    def lines_of(fold: int) -> Float[np.ndarray, "m four j"]:
         members = table.folds == fold
         if fold == 0:
-            mixture = choice.ordered(choice.average)
+            mixture = choice.ordered(average)
         else:
             mixture = choice.fitted_to(table, ~members & (table.folds > 0))
-        found[:, :, members] = lines_under(table, choice, mixture, members)
+        return lines_under(table, choice, mixture, members)
+
+    folds = sorted(set(table.folds.tolist()))
+    each = in_threads(lines_of, folds)
+    for fold, lines in zip(progress.track(folds, "folds"), each, strict=True):
+        found[:, :, table.folds == fold] = lines
     return [OnLine(*lines) for lines in found]
 
 
