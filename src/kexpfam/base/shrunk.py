@@ -33,7 +33,7 @@ from kexpfam.base.clusters import Start, clusters_of
 from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.expected_sums import ExpectedSums
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
-from kexpfam.data.rows import Chunk, RowSource
+from kexpfam.data.rows import Chunk, RowSource, make_chunk
 from kexpfam.precision import is_accelerated
 from kexpfam.symmetric import form_coefficients, half_places
 from kexpfam.threads import in_threads
@@ -58,6 +58,8 @@ _BLOCK_NUMBERS, _FEWEST_NUMBERS = 500_000, 256
 _MOST_KEPT = 64_000_000
 # Numbers of members in a block: rows times components of all mixtures.
 _MOST_MEMBERS = 4_000_000
+# Rows for which an accelerator, where there is one, takes less time than it takes to compile.
+_FEWEST_ON_DEVICE = 10_000
 _MOST_ITERATIONS = 30
 
 
@@ -80,7 +82,8 @@ class MonomialTable:
         n_monomials = (rows.shape[1] + 1) * (rows.shape[1] + 2) // 2
         self._size = _block_rows(n_monomials)
         self._kept: list[np.ndarray] = []
-        if len(rows) * n_monomials <= _MOST_KEPT:
+        self._on_device = len(rows) >= _FEWEST_ON_DEVICE and is_accelerated()
+        if not self._on_device and len(rows) * n_monomials <= _MOST_KEPT:
             self._kept = [monomials(rows[part]) for part in _parts(len(rows), self._size)]
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -91,6 +94,8 @@ class MonomialTable:
     def expected(self, mixtures: Sequence[GaussianMixtureDensity]) -> ExpectedSums:
         """The likelihood of each mixture, and sums of monomials over rows, by component."""
         step = Expectation.under(mixtures)
+        if self._on_device:
+            return step([make_chunk(self.rows, self.shares)])
         if not self._kept:
             return step.total(self.blocks())
         return reduce(ExpectedSums.joined, in_threads(step.of_block, step.smaller(self.blocks())))

@@ -104,10 +104,8 @@ def fit_chain(
     _warn_of_planes(table, rows, sketch.n_rows)
     require_distinct_rows(rows, "KernelChain")
     rows = copies_apart(rows)
-    # Most products are small: two threads took five times as much of the processor as one.
-    with one_blas_thread():
-        ground = all_rows_ground(rows, settings.marginals, seed, progress)
-        return _fitted_beside(ground, table, rows, settings, seed, progress)
+    ground = all_rows_ground(rows, settings.marginals, seed, progress)
+    return _fitted_beside(ground, table, rows, settings, seed, progress)
 
 
 def _fitted_beside(
