@@ -235,10 +235,11 @@ def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
     if evidence.fitted_here:
         used = count(len(evidence.training), "training row")
         return f"{' '.join(who)} All are fitted to {used}, or to fewer where the table says so."
+    others = "All others but this are" if BASE in names else "The others are"
     return (
         "The model came fitted, and what it was fitted to is not known here: if some of these rows "
-        f"were among it, its figure flatters it. {' '.join(who)} The others are fitted to four "
-        "fifths of the given rows and judged by the rest, five times."
+        f"were among it, its figure flatters it. {' '.join(who)} {others} fitted to four fifths of "
+        "the given rows and judged by the rest, five times."
     )
 
 
