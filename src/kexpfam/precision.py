@@ -26,6 +26,7 @@ __all__ = ["compiled", "is_accelerated", "keep_compilations", "on_host"]
 
 # Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
 _LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
+_UNTUNED = {"xla_gpu_autotune_level": "0"}
 
 
 def is_accelerated() -> bool:
@@ -39,6 +40,7 @@ def compiled(
     static: tuple[str, ...] = (),
     donated: tuple[str, ...] = (),
     on_device: bool = False,
+    tuned: bool = True,
 ) -> Any:
     """Compile `function` and run it in float64: NumPy in, NumPy out.
 
@@ -53,16 +55,28 @@ def compiled(
     on_device : bool
         Hand out JAX arrays, where they were computed: for results that go straight back into
         compiled functions, and nowhere else.
+    tuned : bool
+        Whether the compiler of a GPU may try several ways to multiply matrices. It takes ten to
+        twenty seconds for a program: too long where many shapes are met for a short time each.
     """
     if function is None:
-        return functools.partial(compiled, static=static, donated=donated, on_device=on_device)
-    jitted = jax.jit(function, static_argnames=static, donate_argnames=donated)
+        return functools.partial(
+            compiled, static=static, donated=donated, on_device=on_device, tuned=tuned
+        )
+
+    @functools.cache
+    def program() -> Any:
+        """Made when it is first called: which device there is must not be asked before."""
+        options = None if tuned or jax.default_backend() != "gpu" else _UNTUNED
+        return jax.jit(
+            function, static_argnames=static, donate_argnames=donated, compiler_options=options
+        )
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         note_compiled_work()
         with jax.enable_x64(True):
-            result = jitted(*args, **kwargs)
+            result = program()(*args, **kwargs)
             return result if on_device else jax.tree.map(np.asarray, result)
 
     return call

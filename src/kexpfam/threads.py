@@ -17,8 +17,10 @@ import functools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, islice
 from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
@@ -104,22 +106,28 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Ite
     """Results for all items, in their order, by as many threads as BLAS would have.
 
     BLAS has one thread meanwhile, however many there are here, so that every result is the same to
-    the last digit on any number of cores. Within one of these threads there are no others.
+    the last digit on any number of cores. Within one of these threads there are no others. Items
+    are asked for a little ahead of their results, so that there may be more than memory holds.
     """
-    items = list(items)
+    items = iter(items)
+    first = list(islice(items, 2))
     with one_blas_thread():
-        count = 1 if _WORKER.is_busy else min(_LIMIT.threads, len(items))
+        count = 1 if _WORKER.is_busy or len(first) < 2 else _LIMIT.threads
         if count < 2:
-            yield from map(function, items)
+            yield from map(function, chain(first, items))
             return
         with ThreadPoolExecutor(count, initializer=_be_busy) as pool:
             # Each in a copy of the context, which says what NumPy does about overflow.
-            futures = [
-                pool.submit(contextvars.copy_context().run, function, item) for item in items
-            ]
+            futures = (
+                pool.submit(contextvars.copy_context().run, function, item)
+                for item in chain(first, items)
+            )
+            waiting = deque(islice(futures, 2 * count))
             try:
-                for future in futures:
-                    yield future.result()
+                while waiting:
+                    found = waiting.popleft().result()
+                    waiting.extend(islice(futures, 1))
+                    yield found
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

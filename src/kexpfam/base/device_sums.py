@@ -71,7 +71,7 @@ def _blocks(chunks: Iterable[Chunk], most: int) -> Iterator[tuple[np.ndarray, np
             yield padded(rows, size), padded(chunk.weights[part], size)
 
 
-@compiled(donated=("total",), on_device=True)
+@compiled(donated=("total",), on_device=True, tuned=False)
 def _with_block(
     total: ExpectedSums, polynomials: Any, owners: Any, rows: Any, weights: Any
 ) -> ExpectedSums:

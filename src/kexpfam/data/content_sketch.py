@@ -26,6 +26,7 @@ from jaxtyping import Float, UInt64
 
 from kexpfam.data.rows import Chunk
 from kexpfam.data.sketch import content_keys
+from kexpfam.threads import in_threads
 
 __all__ = ["ContentSketch", "ContentSketching"]
 
@@ -54,7 +55,7 @@ class ContentSketching:
     size: int
 
     def __call__(self, chunks: Iterable[Chunk]) -> ContentSketch:
-        return reduce(self.combine, map(self._of_chunk, chunks))
+        return reduce(self.combine, in_threads(self._of_chunk, chunks))
 
     def _of_chunk(self, chunk: Chunk) -> ContentSketch:
         kept = chunk.weights > 0
@@ -70,11 +71,21 @@ class ContentSketching:
         )
 
     def combine(self, one: ContentSketch, other: ContentSketch) -> ContentSketch:
+        # Nothing is kept behind the last key of a sketch that is full.
+        last = min(self._last_key(one), self._last_key(other))
+        kept = [
+            own.where(slice(np.searchsorted(own.keys, np.uint64(last), "right")))
+            for own in (one, other)
+        ]
         rows, weights, keys = (
-            np.concatenate(parts) for parts in zip(one[:3], other[:3], strict=True)
+            np.concatenate(parts) for parts in zip(*(own[:3] for own in kept), strict=True)
         )
         low, high = np.fmin(one.low, other.low), np.fmax(one.high, other.high)
         return self._distinct(rows, weights, keys, low, high, one.n_rows + other.n_rows)
+
+    def _last_key(self, sketch: ContentSketch) -> int:
+        is_full = len(sketch.keys) == self.size
+        return int(sketch.keys[-1]) if is_full else 2**64 - 1
 
     def _distinct(
         self,

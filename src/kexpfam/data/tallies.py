@@ -67,7 +67,7 @@ class Numbers(NamedTuple):
 
     def joined(self, other: Numbers) -> Numbers:
         """Of both."""
-        some = self.some.joined(other.some)
+        some = _joined_samples(self, other)
         complete = self.complete and other.complete and len(some.values) <= MOST_VALUES
         frequent = some if complete else _most(self.frequent.joined(other.frequent))
         return Numbers(
@@ -82,8 +82,26 @@ class Numbers(NamedTuple):
         )
 
 
+def _joined_samples(one: Numbers, other: Numbers) -> Masses:
+    """Values of both, without those that a full sample has no room for."""
+    if one.complete and other.complete:
+        return one.some.joined(other.some)
+    keys = [_keys(own.some) for own in (one, other)]
+    full = [own for own in keys if len(own) == MOST_VALUES]
+    last = min((own.max() for own in full), default=np.iinfo(np.uint64).max)
+    parts = [
+        Masses(*(part[own <= last] for part in numbers.some))
+        for numbers, own in zip((one, other), keys, strict=True)
+    ]
+    return parts[0].joined(parts[1])
+
+
+def _keys(found: Masses) -> UInt64[np.ndarray, " k"]:
+    return content_keys(found.values[:, None])
+
+
 def _smallest_hashes(found: Masses) -> Masses:
-    keys: UInt64[np.ndarray, " k"] = content_keys(found.values[:, None])
+    keys = _keys(found)
     kept = np.sort(np.argsort(keys, kind="stable")[:MOST_VALUES])
     return Masses(found.values[kept], found.masses[kept])
 

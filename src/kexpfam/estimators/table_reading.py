@@ -24,6 +24,7 @@ from kexpfam.estimators.checks import checked_weights
 from kexpfam.estimators.mixed_rows import checked_table
 from kexpfam.estimators.reading import file_rows, learn_columns, refuse_weights_of_iterators
 from kexpfam.progress import Progress
+from kexpfam.threads import in_threads
 
 __all__ = ["read_tables"]
 
@@ -73,9 +74,9 @@ def _in_memory(
     names = getattr(estimator, "feature_names_in_", None)
     tallying = Tallying(None if names is None else tuple(map(str, names)))
     source = MemoryTables(X, weights, progress)
-    tally = tallying(source.chunks())
+    tally = tallying.of_table(list(source.chunks()))
     table = mixed_table(tally, tallying.names, library_of(X), given)
-    codes = [Coding(table)(chunk).rows for chunk in source.chunks()]
+    codes = [chunk.rows for chunk in in_threads(Coding(table), source.chunks())]
     return table, ArrayRows(np.concatenate(codes), weights, progress)
 
 

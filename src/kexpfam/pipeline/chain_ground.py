@@ -23,6 +23,7 @@ from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
 from kexpfam.data.spool import StoredRows
 from kexpfam.data.weights import refuse_lone_weight
 from kexpfam.progress import Progress
+from kexpfam.threads import in_threads
 from kexpfam.tuning.large_base import PASSES, Whitening, grown_average, refitted_average
 from kexpfam.tuning.table_base import (
     BaseChoice,
@@ -52,6 +53,8 @@ N_FOLDS = 5
 _ONE_JUDGE_OF = 4
 # Rows that sizes are tried with; all, if these are nearly all. Passes when the judges have joined.
 _GROWING_ROWS, _NEARLY_ALL, _LAST_PASSES = 200_000, 0.8, 2
+# Judges whose places in conditionals one core finds at a time.
+_PLACED_AT_ONCE = 2048
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 # Components of a mixture at most, where rows are in memory.
@@ -111,7 +114,7 @@ def _whitened(source: RowSource, whitening: Whitening, progress: Progress) -> Ro
     if local is None:
         return source.mapped(whitening)
     rows, seen_through = local
-    chunks = (whitening(seen_through(chunk)) for chunk in rows.chunks())
+    chunks = in_threads(lambda chunk: whitening(seen_through(chunk)), rows.chunks())
     return StoredRows(progress.rows(chunks, rows.n_rows, "whitened rows"), progress)
 
 
@@ -153,7 +156,15 @@ def large_ground(
     last = base.ordered(refitted_average(average, search, [outside, own], _LAST_PASSES))
     mixture = base.ordered(average)
     base = base._replace(search=search)
-    found = lines_under(judges, base, mixture, np.ones(n_judges, bool))
+
+    def lines_from(first: int) -> Float[np.ndarray, "m four j"]:
+        places = np.arange(n_judges)
+        members = (first <= places) & (places < first + _PLACED_AT_ONCE)
+        return lines_under(judges, base, mixture, members)
+
+    found = np.concatenate(
+        list(in_threads(lines_from, range(0, n_judges, _PLACED_AT_ONCE))), axis=2
+    )
     box = np.stack([sketch.low, sketch.high])[:, np.array(layout.numerics, int)]
     seen = base.density(layout, None).mapped(box)
     return Ground(base, [OnLine(*lines) for lines in found], True, mixture, last, seen)
