@@ -28,7 +28,8 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["in_threads", "in_turn", "note_compiled_work", "one_blas_thread"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 _TURN = threading.RLock()
 

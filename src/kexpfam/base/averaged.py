@@ -129,7 +129,8 @@ def held_out_logs(
     Averages of a few, since where a single one begins can make more of a difference than the
     coordinates.
     """
-    size = max(1, min(8, int((~held).sum()) // 20))
+    count = int((~held).sum())
+    size = max(1, min(8, count // 20), min(32, count // 80))
     table = MonomialTable(rows[~held], weights[~held])
     starts = [Start(size, seed + number) for number in range(_N_COMPARED if size > 1 else 1)]
     mixtures = next(mixture_path(table, starts, [STRONGEST]))

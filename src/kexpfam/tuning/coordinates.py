@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from kexpfam.base.averaged import held_out_logs
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.standardize import Standardizer
+from kexpfam.threads import in_threads
 
 __all__ = ["choose_coordinates"]
 
@@ -40,17 +42,23 @@ def choose_coordinates(
     rows_some, few = rows[some], weights[some]
     best: MarginalKind = None
     best_logs = np.array([])
+    all_judges = _judges(folds)
+
+    def trial(pair: tuple[MarginalKind, Bool[np.ndarray, " k"]]) -> Float[np.ndarray, " j"]:
+        kind, judges = pair
+        # Rows that judge a map have no part in it.
+        coordinates = _fitted_to(rows, weights, folds, ~judges, spread, kind)
+        here = judges[some]
+        logs = held_out_logs(coordinates.forward(rows_some), few, here, seed)
+        return logs + coordinates.log_jacobian(rows_some[here])
+
+    trials = iter(list(in_threads(trial, product(kinds, all_judges))))
+    judged = np.any(all_judges, axis=0)[some]
+    shares = few * judged / (few @ judged)
     for kind in kinds:
         logs = np.zeros(len(few))
-        judged = np.zeros(len(few), bool)
-        for judges in _judges(folds):
-            # Rows that judge a map have no part in it.
-            coordinates = _fitted_to(rows, weights, folds, ~judges, spread, kind)
-            here = judges[some]
-            logs[here] = held_out_logs(coordinates.forward(rows_some), few, here, seed)
-            logs[here] += coordinates.log_jacobian(rows_some[here])
-            judged |= here
-        shares = few * judged / (few @ judged)
+        for judges in all_judges:
+            logs[judges[some]] = next(trials)
         if len(best_logs):
             gain = shares @ (logs - best_logs)
             error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
