@@ -282,6 +282,28 @@ def _chain_on_cluster(found: dict[str, Any]) -> str:
     )
 
 
+def gpu_chain() -> str:
+    found = read("gpu_chain")
+    rows = [
+        [
+            f"{one['rows']:,}",
+            f"{one['fit_seconds']:.1f}",
+            f"{one['step_seconds_of_512_components']:.2f}",
+            one["components"],
+            f"{one['log_density']:.3f}",
+        ]
+        for one in found["fits"]
+    ]
+    machine = found["machine"]
+    return (
+        f"A `KernelChain` of eleven columns in memory, on one {machine['device']} and "
+        f"{machine['cores']} cores, in the order of the rows here: the first fit compiles.\n\n"
+        + table(
+            ["rows", "fit, s", "one pass of 512 components, s", "components", "log density"], rows
+        )
+    )
+
+
 SECTIONS = {
     "The pass over the rows (`moments.py`)": moments,
     "Growth (`scaling.py`)": scaling,
@@ -289,6 +311,7 @@ SECTIONS = {
     "Growth, of conditional fits (`conditional_scaling.py`)": conditional_scaling,
     "Beside other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
+    "Tables on an accelerator (`gpu_chain.py`)": gpu_chain,
     "Low dimensions (`grid.py`)": grid,
     "A cluster (`cluster.py`)": cluster,
     "Prediction (`prediction.py`)": prediction,
@@ -302,7 +325,7 @@ def main() -> None:
     text = [
         "# Benchmarks",
         "Written by `python benchmarks/page.py` from `benchmarks/results`; every section names the "
-        "script that measures it. `make bench` runs them all but `gpu.py`, which wants a GPU. "
+        "script that measures it. `make bench` runs them all but `gpu.py` and `gpu_chain.py`, which want a GPU. "
         f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
         f"JAX {machine['jax']}, NumPy {machine['numpy']}. Medians of repeats. Likelihoods beside "
         "neural flows are in [kernel_diffusion.md](kernel_diffusion.md).",
