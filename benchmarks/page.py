@@ -325,7 +325,8 @@ def main() -> None:
     text = [
         "# Benchmarks",
         "Written by `python benchmarks/page.py` from `benchmarks/results`; every section names the "
-        "script that measures it. `make bench` runs them all but `gpu.py` and `gpu_chain.py`, which want a GPU. "
+        "script that measures it. `make bench` runs them all but `gpu.py` and `gpu_chain.py`, "
+        "which want a GPU. "
         f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
         f"JAX {machine['jax']}, NumPy {machine['numpy']}. Medians of repeats. Likelihoods beside "
         "neural flows are in [kernel_diffusion.md](kernel_diffusion.md).",
