@@ -190,8 +190,8 @@ def main() -> None:
     text = (
         "Mean test log-likelihood ± standard error (seconds to fit, milliseconds a row to "
         "evaluate). Made by `python benchmarks/tables.py`; see there. Seconds of KernelChain, of "
-        "the averaged mixture and of mixed tables are those of one processor core; the others "
-        "are those of flows.json, of the clock on the wall with two cores.\n\n"
+        "the averaged mixture and of mixed tables are those of processors, all cores together; the "
+        "others are those of flows.json, of the clock on the wall with two cores.\n\n"
         f"{markdown(records, list(REAL), list(METHODS), a_row)}\n\n"
         "Tables of mixed columns; what a log density is per, and so its size, differs from the "
         "tables above.\n\n"
