@@ -67,15 +67,15 @@ def test_labels_scores_and_p_values_agree_as_in_pyod(detector, table):
 
 
 def test_false_alarms_on_fresh_rows_are_as_stated():
-    # The share of alarms varies with the training rows by 0.1·0.9/200, and by as much again with
-    # the 400 test rows: three deviations of their mean over two tables are 0.055.
+    # The share of alarms varies with the training rows by 0.1·0.9/200, and by half as much again
+    # with the 400 test rows: three deviations of their mean over four tables are 0.039.
     rates = []
-    for seed in (0, 1):
+    for seed in range(4):
         generator = np.random.default_rng(seed)
         rows, fresh = (generator.standard_normal((n, 3)) @ MIX for n in (200, 400))
         found = KernelAnomalyDetector(false_alarms=0.1, random_state=0).fit(rows)
         rates.append(found.predict(fresh).mean())
-    assert np.mean(rates) == pytest.approx(0.1, abs=0.055)
+    assert np.mean(rates) == pytest.approx(0.1, abs=0.039)
 
 
 MIX = np.array([[1.0, 0.8, 0.0], [0.0, 0.6, 0.3], [0.0, 0.0, 1.0]])

@@ -15,7 +15,7 @@ from kexpfam import (
     Tuning,
     TuningWarning,
 )
-from kexpfam.base import GaussianMixtureDensity
+from kexpfam.base import AutomaticBase, GaussianBase, GaussianMixtureDensity, UniformBase
 from kexpfam.datasets import make_density
 from kexpfam.metrics import fisher_divergence
 from kexpfam.tuning import Hyperparameters
@@ -72,6 +72,15 @@ def test_what_the_base_explains_is_left_to_the_base(criterion):
     model = quick(base="gaussian", criterion=criterion).fit(X)
     fresh = np.random.default_rng(1).standard_normal((5000, 3))
     assert model.score(fresh) > model.base_.log_density(fresh).mean() - 0.02
+
+
+def test_an_automatic_base_is_chosen_once(ring, monkeypatch):
+    """What a tilt gains beside one family says nothing of another."""
+    families = iter([GaussianBase(), UniformBase()])
+    monkeypatch.setattr(AutomaticBase, "choose", lambda *_: next(families))
+    found, given = (quick(base=base).fit(ring) for base in ("auto", "gaussian"))
+    np.testing.assert_array_equal(found.score_samples(ring), given.score_samples(ring))
+    assert found.health_.comparison == given.health_.comparison
 
 
 def test_numbers_are_taken_as_given(ring):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 
 import kexpfam
 from kexpfam import ConditionalKernelExponentialFamily
 from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.target_mixture import target_lines
 from kexpfam.bridges import jax_log_density
-from kexpfam.tuning.pooling import likeliest_share
+from kexpfam.tuning.pooling import _narrowest_stretch, likeliest_share
 
 
 def clusters(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -172,3 +172,29 @@ def test_the_share_is_the_likeliest():
     found = likeliest_share(kernel, other, weights)
     assert found == pytest.approx(shares[int(np.argmax(means))], abs=0.002)
     assert likeliest_share(np.zeros(5), np.full(5, -9.0), np.ones(5)) == 0.0
+
+
+@pytest.mark.parametrize(("width", "expected"), [(0.99, 1.02), (1.3, 0.9), (2.0, 0.85)])
+def test_beside_a_wide_mixture_the_kernel_is_as_narrow_as_still_covers(width, expected):
+    y = stats.norm.ppf((np.arange(4000) + 0.5) / 4000)
+    found = _narrowest_stretch(
+        1.02,
+        lambda stretch: stats.norm.cdf(y, scale=stretch),
+        stats.norm.cdf(y, scale=width),
+        0.3,
+        np.ones(4000),
+    )
+    assert found == expected
+
+    def covered(stretch):
+        """The mass of a standard normal between the pool's quantiles, found by bisection."""
+        end = optimize.brentq(
+            lambda y: 0.7 * stats.norm.cdf(y / stretch) + 0.3 * stats.norm.cdf(y / width) - 0.95,
+            0.0,
+            9.0,
+        )
+        return 2 * stats.norm.cdf(end) - 1
+
+    assert covered(found) >= 0.9
+    narrower = [stretch for stretch in (0.85, 0.9, 0.95, 1.0) if stretch < found]
+    assert not narrower or covered(narrower[-1]) < 0.9

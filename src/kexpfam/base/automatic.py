@@ -1,9 +1,9 @@
 """Few Gaussians, many or boxes: the base density that held-out rows find likelier.
 
-A mixture of few Gaussians leaves most to the tilt. Where an average of many is better beyond doubt,
-as for rings, it is taken. A tilt makes more of a smooth base density than of one with edges: these
-it cannot undo. So boxes must beat not only the mixtures of Gaussians but also a kernel density
-estimate of the same rows, which stands for what a tilt would make of them.
+Of a mixture of few Gaussians and an average of many, as for rings, the likelier is taken: a tilt
+can do the same for both. It makes more of a smooth base density than of one with edges, which it
+cannot undo. So boxes must beat beyond doubt not only the mixtures of Gaussians but also a kernel
+density estimate of the same rows, which stands for what a tilt would make of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["AutomaticBase"]
 
 # One of so many rows is held out; with fewer rows nothing is compared.
 _ONE_HELD_OUT_OF, _FEWEST_ROWS = 4, 100
-# Standard errors by which many Gaussians or boxes must be better.
+# Standard errors by which boxes must be better.
 _SURE = 2.0
 # Bandwidths of kernel density estimates, in standard deviations, and the rows that they hold.
 _BANDWIDTHS, _MOST_CENTERS = np.geomspace(0.05, 0.6, 8), 3000
@@ -45,10 +45,15 @@ class AutomaticBase:
         self, sketch: Sketch, generator: np.random.Generator
     ) -> GaussianMixtureDensity | BoxMixtureDensity:
         """Fit to rows of the sketch, whose order is random."""
-        seed = int(generator.integers(2**31))
-        chosen: MixtureBase | AveragedMixtureBase | BoxBase = MixtureBase()
+        return self.choose(sketch, generator).fit(sketch, generator)
+
+    def choose(
+        self, sketch: Sketch, generator: np.random.Generator
+    ) -> MixtureBase | AveragedMixtureBase | BoxBase:
+        """The family that held-out rows prefer; a fit to some of the rows keeps to it."""
         if len(sketch.rows) < _FEWEST_ROWS:
-            return chosen.fit(sketch, np.random.default_rng(seed))
+            return MixtureBase()
+        seed = int(generator.integers(2**31))
         held = np.arange(len(sketch.rows)) % _ONE_HELD_OUT_OF == 0
         judges = sketch.where(held)
         others = sketch.where(~held)
@@ -59,19 +64,12 @@ class AutomaticBase:
         few, many = judged(MixtureBase()), judged(AveragedMixtureBase())
         boxes = choose_boxes(sketch, held, seed)
         shares = judges.weights / judges.weights.sum()
-        if _is_better(many - few, shares):
-            chosen = AveragedMixtureBase()
         rivals = [few, many, *_kernel_logs(others, judges)]
-        best = max(rivals, key=lambda logs: float(shares @ logs))
-        if _is_better(boxes.held_out - best, shares):
-            chosen = BoxBase(boxes.n_components)
-        return chosen.fit(sketch, np.random.default_rng(seed))
-
-
-def _is_better(gains: Float[np.ndarray, " j"], shares: Float[np.ndarray, " j"]) -> bool:
-    """Whether gains at the judges are more than chance."""
-    gain = float(shares @ gains)
-    return gain > _SURE * float(np.sqrt(shares**2 @ (gains - gain) ** 2))
+        gains = boxes.held_out - max(rivals, key=lambda logs: float(shares @ logs))
+        gain = float(shares @ gains)
+        if gain > _SURE * float(np.sqrt(shares**2 @ (gains - gain) ** 2)):
+            return BoxBase(boxes.n_components)
+        return AveragedMixtureBase() if shares @ many > shares @ few else MixtureBase()
 
 
 def _kernel_logs(others: Sketch, judges: Sketch) -> list[Float[np.ndarray, " j"]]:

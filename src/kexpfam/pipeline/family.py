@@ -19,7 +19,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base import BaseDensity, RescaledDensity, draw_defensively, fit_base
+from kexpfam.base import (
+    AutomaticBase,
+    BaseDensity,
+    RescaledDensity,
+    draw_defensively,
+    fit_base,
+)
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import (
     Folds,
@@ -155,6 +161,10 @@ def fit_family(
     column_scale = spread.scale / standardizer.scale
     sketch = sketch.seen_through(standardizer)
 
+    if isinstance(settings.base, AutomaticBase):
+        # Once: the tilt of one family is not to be judged beside another.
+        chosen_base = settings.base.choose(sketch, np.random.default_rng(seeds.base))
+        settings = replace(settings, base=chosen_base)
     unit_basis, base = _functions_and_base(settings, sketch, standardizer, seeds)
     settings = _fitting(settings, unit_basis)
     draws = draw_defensively(base, _N_DRAWS, for_draws)

@@ -14,7 +14,7 @@ the first fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ __all__ = ["Pool", "choose_pool", "likeliest_share"]
 # Folds that choose the size of the mixtures.
 _N_FOLDS = 5
 _SHARE_STEPS, _MOST = 100, 0.99
-# Tried beside the kernel's own, which was to cover without a mixture.
+# Tried before the kernel's own, which was to cover without a mixture.
 _STRETCHES = (0.85, 0.9, 0.95, 1.0)
 # Fewer rows are not worth a mixture.
 _FEWEST_ROWS = 50
@@ -54,7 +54,8 @@ _AVERAGED, _FOLD_AVERAGED = 16, 4
 class Pool(NamedTuple):
     """A mixture of all rows and its share; log densities of held-out rows under the pool.
 
-    `stretch` is the kernel's beside a mixture: where that is wider, it can be smaller.
+    `stretch` is the kernel's beside a mixture, where it can be smaller: a pool of two densities
+    that cover as they should is too wide (Gneiting and Ranjan 2013).
     """
 
     mixture: OrderedMixture
@@ -107,40 +108,37 @@ def choose_pool(
             for mixture, fold in zip(mixtures, folds, strict=True)
         ]
     )
-    stretch = _likeliest_stretch(densities, folds, judged, (logs, below), share)
+
+    def kernel_below(stretch: float) -> Float[np.ndarray, " n"]:
+        return np.concatenate(
+            [
+                replace(density, stretch=stretch).cdf(at, fold.judges.y)
+                for density, at, fold in zip(densities, judged.at, folds, strict=True)
+            ]
+        )
+
+    own = densities[0].stretch
+    stretch = _narrowest_stretch(own, kernel_below, below, share, judged.weights)
     return Pool(_fitted(rows, response, search, seed, _AVERAGED), share, stretch, pooled)
 
 
-def _likeliest_stretch(
-    densities: list[ConditionalDensity],
-    folds: list[Fold],
-    judged: Judged,
-    mixture: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
+def _narrowest_stretch(
+    own: float,
+    kernel_below: Callable[[float], Float[np.ndarray, " n"]],
+    other_below: Float[np.ndarray, " n"],
     share: float,
+    weights: Float[np.ndarray, " n"],
 ) -> float:
-    """Of the stretches with which nine tenths of the held-out rows are covered, the likeliest.
+    """The smallest stretch with which nine tenths of the held-out rows are covered.
 
-    `mixture` has its log densities and masses below of the rows, whatever the kernel's stretch is.
+    Both say what mass is below each row, the kernel's density for a stretch.
     """
-    weights = judged.weights
     wanted = COVERAGE * (1 + 1 / len(weights))
-    found, highest = densities[0].stretch, -np.inf
-    for stretch in (*_STRETCHES, densities[0].stretch):
-        logs, below = (
-            np.concatenate(
-                [
-                    method(replace(density, stretch=stretch), at, fold.judges.y)
-                    for density, at, fold in zip(densities, judged.at, folds, strict=True)
-                ]
-            )
-            for method in (ConditionalDensity.log_density, ConditionalDensity.cdf)
-        )
-        below = (1 - share) * below + share * mixture[1]
-        covered = np.average(np.abs(below - 0.5) <= COVERAGE / 2, weights=weights)
-        mean = float(np.average(log_pool(logs, mixture[0], share), weights=weights))
-        if covered >= wanted and mean > highest:
-            found, highest = stretch, mean
-    return found
+    for stretch in (stretch for stretch in _STRETCHES if stretch < own):
+        below = (1 - share) * kernel_below(stretch) + share * other_below
+        if np.average(np.abs(below - 0.5) <= COVERAGE / 2, weights=weights) >= wanted:
+            return stretch
+    return own
 
 
 def _promises(kernel: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> bool:
