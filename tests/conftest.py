@@ -147,7 +147,7 @@ def pytest_collection_finish():
 
 # Every compiled program holds some memory maps, of which a process may have 65 530 on Linux; JAX
 # crashes where there are no more.
-MOST_MAPS = 40_000
+MOST_MAPS = 20_000
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,11 +11,17 @@ from jaxtyping import Float, Int
 __all__ = ["form_coefficients", "half_places", "upper_half"]
 
 
-@cache
+# Finding them takes longer than many of their uses.
+_triangle = cache(np.triu_indices)
+
+
 def _half(count: int) -> tuple[Int[np.ndarray, " p"], Int[np.ndarray, " p"]]:
-    """Rows and columns of the upper half. Finding them takes longer than many of their uses."""
-    one, other = np.triu_indices(count)
-    return one, other
+    """Rows and columns of the upper half.
+
+    As new arrays: JAX remembers those that it has captured, in the precision that it had then.
+    """
+    one, other = _triangle(count)
+    return one.copy(), other.copy()
 
 
 def half_places(count: int) -> Int[np.ndarray, "d d"]:

@@ -72,15 +72,16 @@ def gains(density, rows):
     return gained.mean(), gained.std() / np.sqrt(len(gained))
 
 
-@pytest.mark.parametrize(("name", "least"), [("sheet", 0.3), ("powers", 1.3)])
+@pytest.mark.parametrize(("name", "least"), [("sheet", -1.4), ("powers", 4.0)])
 def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
-    """Straight lines between levels gain 0.5 and 1.6 nats; monotone cubics lose two with both."""
+    """Straight lines between levels gain 0.2 to 0.8 nats over mixtures that have −1.5 and 3.5."""
     rows, fresh = thin_rows(name, 800)
     fresh = fresh[:200]
     model = KernelDiffusion(n_components=128, marginals=None, random_state=0).fit(rows)
     gain, error = gains(model.density_, fresh)
     assert model.has_tilt_
-    assert gain > least
+    assert gain > 4 * error
+    assert model.score(fresh) > least
     assert abs(gain - model.gain_) < 4 * np.hypot(model.gain_error_, error)
 
     # What broke it once: a curve through each coefficient by itself, here as many short lines.

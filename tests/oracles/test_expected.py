@@ -61,9 +61,9 @@ def test_numbers_are_compared_with_the_chain_and_not_with_its_mixture(model, row
     assert any(not term.is_empty for term in model.density_.number_terms)
     why = model.explain(row, coverage=0.8)
     names = list(row.columns)
-    grids = {"angle": (-4, 4), "wave": (-2.5, 2.5), "rate": (0, 10), "rain": (0.5, 6)}
+    grids = {"angle": (-8, 8), "wave": (-2.5, 2.5), "rate": (0, 10), "rain": (0.5, 6)}
     for name, ends in grids.items():
-        grid = np.linspace(*ends, 1501)[1:-1]
+        grid = np.linspace(*ends, 3001)[1:-1]
         grid = np.append(grid, row[name])
         logs = conditional(model, row, name, grid)
         mass = np.exp(logs[:-1] - logsumexp(logs[:-1]))

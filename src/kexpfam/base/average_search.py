@@ -63,6 +63,8 @@ _ENOUGH_JUDGES, _MORE_JUDGES = 300, 1000
 # By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
 # mixture behind the best single one, which would not catch up in an average.
 _FALLEN_BEHIND = 0.1
+# By how many nats more components must be better: every row that is scored later meets them.
+_LEAST_GAIN = 0.005
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def choose_average(
             (trials.foreseen(members, size, shrinkage, count) for shrinkage in trials.logs[size]),
             key=lambda search: search.held_out,
         )
-        if found.held_out > best.held_out:
+        if found.held_out > best.held_out + _LEAST_GAIN:
             best = found
         elif found.held_out < best.held_out - _FALLEN_BEHIND:
             break
