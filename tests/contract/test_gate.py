@@ -72,14 +72,18 @@ def gains(density, rows):
     return gained.mean(), gained.std() / np.sqrt(len(gained))
 
 
-@pytest.mark.parametrize(("name", "least"), [("sheet", 0.3), ("powers", 1.3)])
-def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
-    """Straight lines between levels gain 0.5 and 1.6 nats; monotone cubics lose two with both."""
+@pytest.mark.parametrize(("name", "least", "in_all"), [("sheet", 0.15, -1.5), ("powers", 0.6, 4.3)])
+def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least, in_all):
+    """Straight lines between levels gain 0.2 and 0.8 nats; monotone cubics lose with both.
+
+    In all there are −1.3 and 4.5 nats a row, known to 0.05 and 0.1 from 400.
+    """
     rows, fresh = thin_rows(name, 800)
     model = KernelDiffusion(n_components=128, marginals=None, random_state=0).fit(rows)
     gain, error = gains(model.density_, fresh)
     assert model.has_tilt_
     assert gain > least
+    assert model.score(fresh) > in_all
     assert abs(gain - model.gain_) < 4 * np.hypot(model.gain_error_, error)
 
     # What broke it once: a curve through each coefficient by itself, here as many short lines.
