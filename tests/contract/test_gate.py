@@ -76,7 +76,7 @@ def gains(density, rows):
 def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least, in_all):
     """Straight lines between levels gain 0.2 and 0.8 nats; monotone cubics lose with both.
 
-    In all there are −1.3 and 4.5 nats a row, known to 0.05 and 0.1 from 400.
+    In all there are −1.3 and 4.5 nats a row, with a standard error of 0.07 over 400 rows.
     """
     rows, fresh = thin_rows(name, 800)
     model = KernelDiffusion(n_components=128, marginals=None, random_state=0).fit(rows)
