@@ -182,8 +182,10 @@ class PooledSlices:
                 rows = rows[going_on]
                 part = self._where(rows)
         ends = self.kernel.low[:, None], self.kernel.high[:, None]
-        found = np.where(levels <= 0, ends[0], np.where(levels >= 1, ends[1], found))
-        return np.clip(self.kernel.targets(np.clip(found, *ends)), *self.bounds)
+        targets = np.clip(self.kernel.targets(np.clip(found, *ends)), *self.bounds)
+        # The ends themselves, which the map of the target would round.
+        low_end, high_end = self.bounds
+        return np.where(levels <= 0, low_end, np.where(levels >= 1, high_end, targets))
 
     def _where(self, rows: np.ndarray | slice) -> _Pool:
         kernel, ends = self.kernel, self._ends[rows]
