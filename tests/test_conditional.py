@@ -104,6 +104,16 @@ def test_both_solutions_gain(pairs, solution):
     assert quick(solution=solution).fit(*pairs).gain_ > 0.05
 
 
+def test_the_scale_is_that_of_the_folds():
+    """A noise that was chosen for the last fit alone made this scale seventy times too wide."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-2, 2, (150, 2))
+    y = np.sin(3 * X[:, 0]) + 0.02 * generator.standard_t(2, 150)
+    closed, likeliest = (quick(solution=one).fit(X, y) for one in ("closed_form", "likelihood"))
+    assert closed.density_.location.noise_ratio == 1.0
+    assert np.median(closed.predict_std(X) / likeliest.predict_std(X)) < 2
+
+
 def test_intervals_cover(model):
     X, y = make_rows(2000, seed=2)
     ends = model.predict_interval(X, coverage=0.8)

@@ -51,6 +51,7 @@ from kexpfam.tuning.held_out import (
     ConditionalSettings,
     Ground,
     Residuals,
+    folds_have_points,
     held_out_folds,
     left_out_residuals,
     likeliest_factor,
@@ -155,7 +156,10 @@ def fit_conditional(
         targets = response.forward(rows.y)
         noises = covariance.noise * unit / rows.weights
         reference = solve_points(covariance, summation.points, sums, unit)
-        reference = reference.calibrated(rows.inputs, targets, noises)
+        # The factor of the scale comes from folds. Where their locations are exact, it would know
+        # nothing of a noise that is chosen for points.
+        if folds_have_points(len(rows.y)):
+            reference = reference.calibrated(rows.inputs, targets, noises)
         left_out = reference.left_out(rows.inputs, targets, noises)
         residuals = residuals_of(reference.location, left_out, targets)
     folds = []

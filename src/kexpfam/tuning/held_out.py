@@ -45,6 +45,7 @@ __all__ = [
     "Ground",
     "Residuals",
     "covering",
+    "folds_have_points",
     "held_out_folds",
     "left_out_residuals",
     "likeliest_factor",
@@ -167,6 +168,11 @@ class Fold(NamedTuple):
     others: Pairs
     judges: Pairs
     left: Residuals
+
+
+def folds_have_points(n_rows: int) -> bool:
+    """Whether the rows outside of a fold are so many that their location has points."""
+    return (_FOLDS - 1) * n_rows > _FOLDS * EXACT_ROWS
 
 
 def left_out_residuals(
