@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-fast lint format docs linkcheck experiments bench attack clean
+.PHONY: install demo test all-tests test-fast lint format docs linkcheck experiments bench attack clean
 
 install: .venv/installed
 
@@ -21,7 +21,13 @@ test test-fast: export PYTHONDONTWRITEBYTECODE =
 # Most of a small fit is compilation, and half of that optimizes what a test runs once.
 test test-fast: export JAX_DISABLE_MOST_OPTIMIZATIONS = 1
 test test-fast: export XLA_FLAGS = --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
-test: .venv/installed lint
+# Where an operation was written is not asked of a program that runs once; finding out takes a tenth.
+test test-fast: export JAX_TRACEBACK_IN_LOCATIONS_LIMIT = 0
+# Style, types and imports are looked at beside the tests, which wait for processes now and then.
+test: .venv/installed
+	$(MAKE) --no-print-directory --jobs 2 lint all-tests
+
+all-tests:
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
 # For daily work: each stage alone, and the formulas of the solve.

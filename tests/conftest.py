@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -55,7 +56,14 @@ SIZES = {
     "kexpfam.tuning.frequencies._SEARCH_COMPONENTS": (512, 128),
     "kexpfam.tuning.frequencies.N_COMPONENTS": (1024, 128),
     "kexpfam.estimators.kernel_diffusion.N_COMPONENTS": (1024, 128),
+    "kexpfam.model.flow._STEP_ROWS": (256, 64),
 }
+
+
+def module_and_name(place: str) -> tuple[ModuleType, str]:
+    """A module by its full name: a package may export a function of the same name."""
+    module, name = place.rsplit(".", 1)
+    return importlib.import_module(module), name
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -63,19 +71,23 @@ def _small_sizes():
     """Fewer functions, wherever a test gives KernelDiffusion no number of them, and components."""
     # One module takes its number from another when it is imported: all are, before any changes.
     for place, (users, _) in SIZES.items():
-        module, name = place.rsplit(".", 1)
-        assert getattr(importlib.import_module(module), name) == users
+        module, name = module_and_name(place)
+        assert getattr(module, name) == users
     with pytest.MonkeyPatch.context() as patch:
         for place, (_, few) in SIZES.items():
-            patch.setattr(place, few)
+            patch.setattr(*module_and_name(place), few)
         yield
 
 
 @pytest.fixture
 def as_for_users(monkeypatch):
-    """As many functions and components as users get."""
+    """As many functions and components as users get, which pay for compiling them well."""
     for place, (users, _) in SIZES.items():
-        monkeypatch.setattr(place, users)
+        monkeypatch.setattr(*module_and_name(place), users)
+    few = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", few)
 
 
 @pytest.fixture
@@ -147,7 +159,7 @@ def pytest_collection_finish():
 
 # Every compiled program holds some memory maps, of which a process may have 65 530 on Linux; JAX
 # crashes where there are no more.
-MOST_MAPS = 20_000
+MOST_MAPS = 45_000
 
 
 @pytest.fixture(scope="module", autouse=True)

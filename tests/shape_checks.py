@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import threading
 from collections.abc import Sequence
 from types import FunctionType
@@ -39,6 +40,9 @@ def _look(value: Any) -> Any:
     return kind if shape is None else (kind, shape, getattr(value, "dtype", None))
 
 
+_OF_ARRAYS = re.compile(r"\b(Float|Int|UInt|Bool|Complex|Shaped)\d*\[")
+
+
 def once_for_each_look(function: Any = None, *, typechecker: Any) -> Any:
     """Like `jaxtyping.jaxtyped`, which checks every call."""
     again = functools.partial(once_for_each_look, typechecker=typechecker)
@@ -49,6 +53,9 @@ def once_for_each_look(function: Any = None, *, typechecker: Any) -> Any:
     if inspect.isclass(function):
         if dataclasses.is_dataclass(function) and "__init__" in vars(function):
             function.__init__ = again(function.__init__)  # type: ignore[misc]
+        return function
+    # Annotations are words: nothing is to be checked where none of them speaks of an array.
+    if not any(_OF_ARRAYS.search(str(words)) for words in function.__annotations__.values()):
         return function
     seen: dict[Any, set[Any]] = {}
     found = threading.local()

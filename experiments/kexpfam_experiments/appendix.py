@@ -92,7 +92,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     train = density.sample(count, random_state=seed)
     test = density.sample(count, random_state=1000 + seed)
     extra: dict[str, Any] = {"tuning": QUICK_TUNING} if options.quick else {}
-    model, seconds = fit_system(system, train, seed, n_components=options.size(100, 20), **extra)
+    model, seconds = fit_system(system, train, seed, n_components=options.size(100, 32), **extra)
     return {**measure_model(model, train, test, seed, density), "seconds": seconds}
 
 

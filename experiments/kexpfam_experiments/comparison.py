@@ -41,9 +41,9 @@ def _cells(options: Options) -> list[tuple[str, ...]]:
 def _measure(cell: tuple[str, ...], options: Options) -> Record:
     system, name, run = cell
     density, seed = make_density(name), int(run)
-    train = density.sample(options.size(1000, 60), random_state=seed)
-    test = density.sample(options.size(5000, 500), random_state=1000 + seed)
-    extra: dict[str, Any] = {"n_components": options.size(256, 16)}
+    train = density.sample(options.size(1000, 150), random_state=seed)
+    test = density.sample(options.size(5000, 150), random_state=1000 + seed)
+    extra: dict[str, Any] = {"n_components": options.size(256, 32)}
     if options.quick:
         extra["tuning"] = QUICK_TUNING
     model, seconds = fit_system(system, train, seed, **extra)

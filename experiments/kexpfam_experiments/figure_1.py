@@ -59,7 +59,7 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     name, width, noise, run = cell
     density, seed = make_density(name), int(run)
     model = KernelExponentialFamily(
-        n_components=options.size(300, 40),
+        n_components=options.size(300, 32),
         base="gaussian",
         length_scale=WIDTHS[width],
         noise="gaussian",
@@ -71,8 +71,8 @@ def _measure(cell: tuple[str, ...], options: Options) -> Record:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NormalizerWarning)
-        model.fit(density.sample(options.size(1000, 100), random_state=seed))
-    test = density.sample(options.size(5000, 500), random_state=1000 + seed)
+        model.fit(density.sample(options.size(1000, 150), random_state=seed))
+    test = density.sample(options.size(5000, 150), random_state=1000 + seed)
     record: Record = {
         "loss": model.score_matching_loss(test, standardized=True),
         "base_loss": float(_base_loss(model, test)),

@@ -36,7 +36,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base.smoothed import MixtureScore, SmoothedMixture
-from kexpfam.data.blocks import padded
+from kexpfam.data.blocks import block_size_for, padded
 from kexpfam.features import FourierBasis, FourierMoments
 from kexpfam.features.products import upper_products
 from kexpfam.features.trigonometry import cosine_and_sine
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-# Blocks of one size: everything is compiled once.
+# Blocks of two sizes: few rows need not pay for many.
 _BLOCK = 512
 
 
@@ -110,7 +110,7 @@ class LevelSummation(Summation):
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
-        block = prepared_block(self._scores, self.nodes, rows, weights, self._noise)
+        block = prepared_block(self._scores, self.nodes, rows, weights, self._noise, size)
         return _with_block(sums, self.basis, block)
 
 
@@ -132,14 +132,15 @@ def prepared_block(
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
     noise: MonteCarloNoise,
+    size: int,
 ) -> PreparedBlock:
-    """A block of at most 512 rows."""
-    directions = [padded(moved - rows, _BLOCK) for moved, _ in noise.copies(rows, 1.0)]
+    """A block of `size` rows, the last of which may be padding."""
+    directions = [padded(moved - rows, size) for moved, _ in noise.copies(rows, 1.0)]
     moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
-    whole = padded(rows, _BLOCK)
+    whole = padded(rows, size)
     copies = [_copies(score, node, whole, moves) for score, node in zip(scores, nodes, strict=True)]
     points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
-    return PreparedBlock(whole, padded(weights, _BLOCK), points, pulls)
+    return PreparedBlock(whole, padded(weights, size), points, pulls)
 
 
 def prepared_blocks(
@@ -152,9 +153,10 @@ def prepared_blocks(
     """Blocks of rows, one after the other, for bases that are tried on them."""
     noise = MonteCarloNoise(GaussianNoise(), n_draws=n_directions)
     scores = node_scores(base, nodes)
-    for start in range(0, len(rows), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        yield prepared_block(scores, nodes, rows[part], weights[part], noise)
+    size = block_size_for(len(rows), _BLOCK)
+    for start in range(0, len(rows), size):
+        part = slice(start, start + size)
+        yield prepared_block(scores, nodes, rows[part], weights[part], noise, size)
 
 
 @compiled
