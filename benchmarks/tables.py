@@ -3,13 +3,14 @@
 Run from the root of the repository, with the extra ``kexpfam[bench]`` (PyTorch and zuko):
 
     python benchmarks/tables.py [--seeds 3] [--only red_wine adult] [--methods KernelChain]
+    python benchmarks/tables.py --fresh --beside 5      (all anew, five pairs of cores at a time)
 
 Continuous tables: those of `splits.py`, z-scored by their training rows. Everybody is fitted to the
 training rows alone; validation rows serve the flows to stop early and kernel density estimates to
 choose a bandwidth, and nobody else. KernelChain takes all columns for real numbers here, so that
 log densities can be compared; "averaged mixture" is its base density, without locations and tilts.
-KernelDiffusion, flows and kernel density estimates are those of `flows.py`, which gives them the
-same rows: what is in its results is not measured again.
+Every method has two cores to itself, and seconds are those of the clock on the wall. It is tried on
+a few rows first, so that imports and programs of other shapes are not counted.
 
 Mixed tables: Adult and Palmer penguins, from the folder that the environment variable KEXPFAM_DATA
 names; a tenth of the rows tests. Log densities are per unit of columns with densities, and
@@ -26,8 +27,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +41,7 @@ import pandas as pd
 
 from flows import Outcome, diffusion_on_training_rows, flow, kernel_density, markdown
 from kexpfam import KernelChain
+from measure import machine
 from splits import REAL, Rows
 
 RESULTS = Path(__file__).parent / "results"
@@ -50,24 +56,24 @@ _LAST: list[tuple[Rows, int, KernelChain, float]] = []
 def fitted(rows: Rows, seed: int) -> tuple[KernelChain, float]:
     """A chain and its seconds; fitted once for itself and for its base density."""
     if not (_LAST and _LAST[0][0] is rows and _LAST[0][1] == seed):
-        start = time.process_time()
+        start = time.perf_counter()
         model = KernelChain(columns="real", random_state=seed).fit(rows.train)
-        _LAST[:] = [(rows, seed, model, time.process_time() - start)]
+        _LAST[:] = [(rows, seed, model, time.perf_counter() - start)]
     return _LAST[0][2:]
 
 
 def chain(rows: Rows, seed: int) -> Outcome:
     model, seconds = fitted(rows, seed)
-    start = time.process_time()
+    start = time.perf_counter()
     logs = model.score_samples(rows.test)
-    return Outcome(logs, seconds, time.process_time() - start)
+    return Outcome(logs, seconds, time.perf_counter() - start)
 
 
 def averaged_mixture(rows: Rows, seed: int) -> Outcome:
     model, seconds = fitted(rows, seed)
-    start = time.process_time()
+    start = time.perf_counter()
     logs = model.density_.untilted().log_density(rows.test)
-    return Outcome(logs, seconds, time.process_time() - start)
+    return Outcome(logs, seconds, time.perf_counter() - start)
 
 
 METHODS: dict[str, Callable[[Rows, int], Outcome]] = {
@@ -77,13 +83,6 @@ METHODS: dict[str, Callable[[Rows, int], Outcome]] = {
     "MAF": flow("MAF"),
     "NSF": flow("NSF"),
     "kernel density": kernel_density,
-}
-# Measured with the same rows by `flows.py`, and what they are called there.
-SHARED = {
-    "KernelDiffusion": "KernelDiffusion, training rows alone",
-    "MAF": "MAF",
-    "NSF": "NSF",
-    "kernel density": "kernel density",
 }
 
 
@@ -109,11 +108,11 @@ def split_frame(name: str, seed: int) -> Frames:
 
 
 def mixed_chain(frames: Frames, seed: int) -> Outcome:
-    start = time.process_time()
+    start = time.perf_counter()
     model = KernelChain(random_state=seed).fit(frames.train)
-    middle = time.process_time()
+    middle = time.perf_counter()
     logs = model.score_samples(frames.test)
-    return Outcome(logs, middle - start, time.process_time() - middle)
+    return Outcome(logs, middle - start, time.perf_counter() - middle)
 
 
 def marginals(frames: Frames, seed: int) -> Outcome:
@@ -131,6 +130,8 @@ MIXED: dict[str, Callable[[Frames, int], Outcome]] = {
     "product of marginals": marginals,
 }
 MIXED_TABLES = ("penguins", "adult")
+ONE_SEED = ("gas_turbine", "miniboone_40", "adult")
+LONGEST_FIRST = [*ONE_SEED, *(name for name in (*REAL, *MIXED_TABLES) if name not in ONE_SEED)]
 
 
 # -- the run ------------------------------------------------------------------------------------
@@ -150,31 +151,66 @@ def keep(records: dict[str, dict[str, float]], store: Path) -> None:
     os.replace(part, store)
 
 
+def rows_of(table: str, seed: int) -> Any:
+    return split_frame(table, seed) if table in MIXED_TABLES else REAL[table](seed)
+
+
+def methods_of(table: str) -> dict[str, Callable[[Any, int], Outcome]]:
+    return MIXED if table in MIXED_TABLES else METHODS
+
+
+def measured(table: str, method: str, seed: int) -> dict[str, float]:
+    rows, run = rows_of(table, seed), methods_of(table)[method]
+    run(type(rows)(*(part[:200] for part in rows)), seed)
+    _LAST.clear()
+    logs, fitting, evaluating = run(rows, seed)
+    return {
+        "mean": float(logs.mean()),
+        "error": float(logs.std() / np.sqrt(len(logs))),
+        "rows": len(logs),
+        "fit_seconds": fitting,
+        "evaluate_seconds": evaluating,
+    }
+
+
+def measured_apart(key: str, cores: set[int]) -> dict[str, float]:
+    """The same in a process of its own that has some of the cores."""
+    command = [sys.executable, __file__, "--one", key]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(len(cores))}
+    environment["OPENBLAS_NUM_THREADS"] = environment["OMP_NUM_THREADS"]
+    done = subprocess.run(
+        command,
+        **{"env": environment, "stdout": subprocess.PIPE, "text": True, "check": True},
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def run(arguments: argparse.Namespace, store: Path) -> dict[str, dict[str, float]]:
-    records, elsewhere = read(store), read(RESULTS / "flows.json")
-    for table in arguments.only:
-        known: dict[str, Any] = MIXED if table in MIXED_TABLES else METHODS
-        for seed in range(arguments.seeds):
-            rows: Any = split_frame(table, seed) if table in MIXED_TABLES else REAL[table](seed)
-            for method in (one for one in arguments.methods if one in known):
-                key = f"{table}/{method}/{seed}"
-                if key in records:
-                    continue
-                there = f"{table}/{SHARED.get(method)}/{seed}"
-                if there in elsewhere:
-                    records[key] = {**elsewhere[there], "rows": len(rows.test)}
-                    keep(records, store)
-                    continue
-                logs, fitting, evaluating = known[method](rows, seed)
-                records[key] = {
-                    "mean": float(logs.mean()),
-                    "error": float(logs.std() / np.sqrt(len(logs))),
-                    "rows": len(logs),
-                    "fit_seconds": fitting,
-                    "evaluate_seconds": evaluating,
-                }
-                print(key, records[key], flush=True)
-                keep(records, store)
+    records = {} if arguments.fresh else read(store)
+    keys = [
+        f"{table}/{method}/{seed}"
+        for table in sorted(arguments.only, key=LONGEST_FIRST.index)
+        for seed in range(arguments.seeds if table not in ONE_SEED else 1)
+        for method in reversed(arguments.methods)
+        if method in methods_of(table)
+    ]
+    available = sorted(os.sched_getaffinity(0))
+    pairs: queue.Queue[set[int]] = queue.Queue()
+    for number in range(arguments.beside):
+        pairs.put(set(available[2 * number : 2 * number + 2]))
+
+    def one(key: str) -> None:
+        cores = pairs.get()
+        try:
+            records[key] = measured_apart(key, cores)
+            print(key, records[key], flush=True)
+            keep(dict(records), store)
+        finally:
+            pairs.put(cores)
+
+    with ThreadPoolExecutor(arguments.beside) as pool:
+        list(pool.map(one, [key for key in keys if key not in records]))
     return records
 
 
@@ -184,14 +220,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--only", nargs="*", choices=tables, default=tables)
     parser.add_argument("--methods", nargs="*", choices=methods, default=methods)
+    parser.add_argument("--fresh", action="store_true", help="start with an empty results file")
+    parser.add_argument("--beside", type=int, default=1, help="pairs of cores to work on")
+    parser.add_argument("--one", help="table/method/seed: print its record, and nothing else")
     arguments = parser.parse_args()
+    if arguments.one:
+        table, method, seed = arguments.one.split("/")
+        print(json.dumps(measured(table, method, int(seed))))
+        return
     RESULTS.mkdir(exist_ok=True)
     records = run(arguments, RESULTS / "tables.json")
     text = (
         "Mean test log-likelihood ± standard error (seconds to fit, milliseconds a row to "
-        "evaluate). Made by `python benchmarks/tables.py`; see there. Seconds of KernelChain, of "
-        "the averaged mixture and of mixed tables are those of processors, all cores together; the "
-        "others are those of flows.json, of the clock on the wall with two cores.\n\n"
+        "evaluate). Made by `python benchmarks/tables.py`; see there. Seconds are those of the "
+        f"clock on the wall, with two cores of {machine()['processor']} for every method.\n\n"
         f"{markdown(records, list(REAL), list(METHODS), a_row)}\n\n"
         "Tables of mixed columns; what a log density is per, and so its size, differs from the "
         "tables above.\n\n"
