@@ -574,6 +574,6 @@ def _some_rows(
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Rows to look for mistakes in: as they were given, or a sample where they are many."""
     if isinstance(source, ArrayRows) and source.n_rows <= MOST_ROWS:
-        return source.rows[:, :-1], source.rows[:, -1], source.weights
+        return source.rows, source.target, source.weights
     rows = table.rows
     return table.standardizer.backward(rows.inputs), rows.y, rows.weights
