@@ -137,6 +137,9 @@ def test_maps_of_the_target_invert_and_have_the_slope_that_they_say(generator):
         [one.forward(-y[:5]) for one in mirrored],
         [-one.forward(y[:5]) for one in bent_responses(y, np.ones(200))],
     )
+    # No crowd is at the edge: below the least, one row would cost ten thousand nats.
+    assert len(mirrored) == 4
+    assert not bent_responses(np.append(y, y.min() - 10.0), np.ones(201))
 
 
 def slices_at(slopes, bounds=(-np.inf, np.inf), n_nodes=N_NODES):
