@@ -139,7 +139,7 @@ def conditional_scaling() -> str:
     ]
     return (
         "Fits of `ConditionalKernelExponentialFamily` to eight inputs and a target with two "
-        "branches: CPU seconds, and by how much the largest resident memory grew. Of more than "
+        "branches: CPU seconds, and how much resident memory the fit added at most. Of more than "
         "20,000 rows a sample by keys is looked at, and sums over all rows are kept.\n\n"
         + table(
             ["rows", "solution", "given as", "seconds", "MB", "log density", "ms a row to score"],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import time
+import tracemalloc
 from functools import partial
 
 import dask.array as da
@@ -10,12 +12,15 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
 from kexpfam import ConditionalKernelExponentialFamily, SingularSystemError, load
 from kexpfam.data.rows import ArrayRows
+from kexpfam.estimators.reading import read_pairs
 from kexpfam.moments import Checkpoint
+from kexpfam.progress import Progress
 
 MOST_ROWS, POINTS = 300, 60
 
@@ -109,6 +114,35 @@ def test_the_likeliest_tilt_of_a_sample_has_the_location_of_all(pairs, new, tabl
     for model, found in zip(models, logs, strict=True):
         assert len(model.density_.location.points) == POINTS
         np.testing.assert_allclose(found, logs[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "parquet", "arrow"])
+def test_rows_are_read_chunk_by_chunk(kind, tmp_path):
+    """No second copy of arrays, and nothing of files that is not yet used."""
+    X = np.random.default_rng(0).random((300_000, 4))
+    tracemalloc.start()
+    if kind == "arrays":
+        arguments = X, X[:, 0]
+    else:
+        table = pa.table({name: X[:, place] for place, name in enumerate("abcy")})
+        arguments = tmp_path / f"rows.{kind}", "y"
+        if kind == "parquet":
+            pa.parquet.write_table(table, arguments[0], row_group_size=30_000)
+        else:
+            pa.feather.write_feather(table, arguments[0], chunksize=30_000)
+        del table
+    before = pa.total_allocated_bytes()
+    source = read_pairs(summed(), *arguments, None, Progress())
+    most = 0
+    rows, _ = source.local()
+    for chunk in rows.chunks():
+        assert chunk.rows.shape[1] == (5 if kind == "arrays" else 4)
+        time.sleep(0.02)
+        most = max(most, pa.total_allocated_bytes() - before)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.2 * X.nbytes
+    assert most < 0.3 * X.nbytes
 
 
 def test_rows_are_added_merged_and_forgotten(pairs, new, fitted):

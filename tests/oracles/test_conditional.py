@@ -12,15 +12,23 @@ from scipy.optimize import approx_fprime
 from kexpfam import ConditionalKernelExponentialFamily
 from kexpfam.base.bell import bell_cdf, bell_gradient, bell_log_density, bell_quantile
 from kexpfam.base.covariance import Covariance, evidence, to_logs
-from kexpfam.base.location import fewer_directions, fit_exact, fit_points
+from kexpfam.base.location import (
+    add_to_location,
+    fewer_directions,
+    fit_exact,
+    fit_points,
+    solve_points,
+)
+from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import bent_responses, straight_response
 from kexpfam.features.residual import REACH, residual_functions
 from kexpfam.model.lattice import Lattice, lattice_cells, lattice_slices
 from kexpfam.model.slices import N_FINE_NODES, N_NODES, node_masses, normalized_slices
 from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.conditional import conditional_sums
+from kexpfam.progress import Progress
 from kexpfam.solve.conditional import TiltProblem, closed_form_path, likeliest_path
-from kexpfam.tuning.held_out import likeliest_factor
+from kexpfam.tuning.held_out import held_out_folds, likeliest_factor
 
 COVARIANCES = [
     Covariance("rbf", np.array([0.8, 1.5]), 1.3, 0.2, 0.05),
@@ -80,7 +88,8 @@ def test_all_rows_as_points_is_the_exact_location(rows, targets):
     exact, exact_left_out = fit_exact(covariance, rows, targets, noises)
     other, left_out = fit_points(covariance, rows, rows, targets, noises)
     new = np.linspace(-1, 1, 10).reshape(5, 2)
-    np.testing.assert_allclose(other.predict(new)[0], exact.predict(new)[0], atol=1e-5)
+    # Axes of k(P, P) that sums say nothing about are left out.
+    np.testing.assert_allclose(other.predict(new)[0], exact.predict(new)[0], atol=1e-4)
     np.testing.assert_allclose(other.predict(new)[1], exact.predict(new)[1], atol=1e-3)
     np.testing.assert_allclose(left_out.mean, exact_left_out.mean, atol=1e-5)
 
@@ -99,6 +108,32 @@ def test_fewer_directions_change_the_variance_by_little_of_the_noise(rows, targe
     np.testing.assert_allclose(larger + covariance.noise, variance + covariance.noise, rtol=0.05)
     at_rows = fewer.predict(rows)[1] - location.predict(rows)[1]
     assert at_rows.max() < 0.012 * noises.max()
+
+
+def test_points_of_a_smooth_function_without_noise_leave_rows_out_as_they_should(generator):
+    """Axes that are rounding alone once had residuals of 1e8 here."""
+    rows = generator.standard_normal((400, 2))
+    targets = np.sin(rows[:, 0]) + 0.5 * rows[:, 1]
+    covariance = Covariance("rbf", np.array([3.0, 20.0]), 400.0, 1e-4, 1e-6)
+    noises = np.full(len(rows), covariance.noise)
+    location, left_out = fit_points(covariance, rows[:200], rows, targets, noises)
+    assert np.abs(left_out.mean - targets).max() < 0.05
+    new = generator.uniform(-1, 1, (50, 2))
+    expected = np.sin(new[:, 0]) + 0.5 * new[:, 1]
+    np.testing.assert_allclose(location.predict(new)[0], expected, atol=5e-3)
+
+
+def test_idle_directions_are_little_of_the_noise_of_rows_that_are_left_out(rows, targets):
+    covariance = COVARIANCES[0]
+    sums = add_to_location(None, covariance, rows, rows, targets, np.ones(len(rows)))
+    whole = solve_points(covariance, rows, sums, 1.0)
+    fewer = whole.without_idle_directions(float(len(rows)))
+    assert fewer.whitening.shape[1] == len(fewer.told) < len(rows)
+    noises = np.full(len(rows), covariance.noise)
+    expected, found = (one.left_out(rows, targets, noises) for one in (whole, fewer))
+    change = found.variance - expected.variance
+    assert np.abs(change).mean() < 2e-3 * covariance.noise
+    np.testing.assert_allclose(found.mean, expected.mean, atol=0.1 * np.sqrt(covariance.noise))
 
 
 def test_the_bell_is_a_mixture_of_two_normals():
@@ -137,6 +172,25 @@ def test_maps_of_the_target_invert_and_have_the_slope_that_they_say(generator):
         [one.forward(-y[:5]) for one in mirrored],
         [-one.forward(y[:5]) for one in bent_responses(y, np.ones(200))],
     )
+    # No crowd is at the edge: below the least, one row would cost ten thousand nats.
+    assert len(mirrored) == 4
+    assert not bent_responses(np.append(y, y.min() - 10.0), np.ones(201))
+
+
+def test_scales_of_folds_have_the_noise_of_the_fit(rows, targets, generator):
+    """Else a factor that suits the noise of some rows is applied to that of others."""
+    keys = np.sort(generator.integers(0, 1 << 62, len(rows)).astype(np.uint64))
+    pairs = Pairs(rows, targets, np.ones(len(rows)), keys)
+    response = straight_response(targets, pairs.weights)
+    folds = held_out_folds(pairs, COVARIANCES[0], response, 0.0, 0.7, Progress())
+    assert {fold.left.location.noise for fold in folds} == {0.7}
+    left_out = fit_exact(
+        folds[0].left.location.covariance,
+        folds[0].others.inputs,
+        folds[0].left.targets,
+        np.full(len(folds[0].others.y), folds[0].left.location.covariance.noise),
+    )[1]
+    np.testing.assert_allclose(folds[0].left.scale, np.sqrt(left_out.variance + 0.7))
 
 
 def slices_at(slopes, bounds=(-np.inf, np.inf), n_nodes=N_NODES):

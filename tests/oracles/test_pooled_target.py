@@ -9,10 +9,13 @@ from scipy import integrate, optimize, stats
 
 import kexpfam
 from kexpfam import ConditionalKernelExponentialFamily
+from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.target_mixture import target_lines
 from kexpfam.bridges import jax_log_density
-from kexpfam.tuning.pooling import _narrowest_stretch, likeliest_share
+from kexpfam.data.pairs import Pairs
+from kexpfam.data.response import straight_response
+from kexpfam.tuning.pooling import _fitted, _narrowest_stretch, likeliest_share
 
 
 def clusters(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,6 +56,16 @@ def test_a_mixture_is_taken_where_clusters_have_scales_of_their_own(model):
     low, high = model.predict_interval(X[inside], coverage=0.9).T
     # Three standard errors of a thousand rows below; intervals may be wide where rows are few.
     assert 0.87 < np.mean((low <= y[inside]) & (y[inside] <= high)) < 0.97
+
+
+def test_a_mixture_of_inputs_that_follow_from_others_has_some_width():
+    X, y = clusters(200, 3)
+    inputs = np.column_stack([X, X @ [1.0, -2.0], X @ [0.3, 0.1], X[:, 0]])
+    pairs = Pairs(inputs, y, np.ones(200), np.arange(200, dtype=np.uint64))
+    response = straight_response(y, pairs.weights)
+    mixture = _fitted(pairs, response, AverageSearch(8, 0.0, 0.0, 0.0), 0, 2)
+    assert np.linalg.eigvalsh(mixture.covariances).min() > 1e-14
+    assert np.isfinite(target_lines(mixture).at(inputs[:5]).log_density(y[:5])).all()
 
 
 def test_it_is_normalized_and_its_cdf_is_the_integral(model, rows):

@@ -11,8 +11,9 @@ B = Σ k(P, x_i) k(x_i, P) / noise_i and c = Σ k(P, x_i) y_i / noise_i are all 
 The noise of a row is σ² u / w_i with its weight w_i and a unit u of weight, so that the sums are
 kept without it, as Σ w_i k(P, x_i) k(x_i, P): they add up over blocks, streams and machines, and
 rows can be taken out again. They are solved in coordinates where k(P, P) is the identity and B is
-diagonal. With Σ w_i y_i² they are one matrix Σ w_i (k(P, x_i), y_i)(k(P, x_i), y_i)ᵀ, which has no
-negative eigenvalue unless rows were taken out that were never in it.
+diagonal, without the shortest axes of k(P, P), of which the sums hold nothing but rounding. With
+Σ w_i y_i² they are one matrix Σ w_i (k(P, x_i), y_i)(k(P, x_i), y_i)ᵀ, which has no negative
+eigenvalue unless rows were taken out that were never in it.
 
 Residuals that the rest of the model is fitted to must be out of sample. Leaving one row out is
 closed form in both cases (Rasmussen and Williams 2006, section 5.4.2):
@@ -21,7 +22,9 @@ closed form in both cases (Rasmussen and Williams 2006, section 5.4.2):
     Nyström    y_i − μ₋ᵢ = (y_i − μ_i) / (1 − h_i),   v₋ᵢ = noise_i h_i/(1 − h_i) + k_ii − |ψ_i|²
 
 where h_i = k(x_i, P)(k(P, P) + B)⁻¹k(P, x_i)/noise_i, and k_ii − |ψ_i|² is the variance that the
-points cannot see.
+points cannot see. Both are sums over the directions of a whitening W, told t_j each, where the mean
+of (Wᵀk(P, x_i))_j² over the n rows is noise · t_j / n. Where very many rows are left out, those
+that are less than a thousandth of the noise in all, most where k is smooth, are not summed.
 
 The scale of a residual is √(v + κ) times a factor. κ is the noise of the rows; with points it may
 be more, where left-out residuals are likelier then: points leave errors that are neither noise nor
@@ -36,7 +39,7 @@ the variance that they cannot see, above all where a smooth function has hardly 
 | κ       | noise        | ()                                                |
 | B σ² u  | products     | (p, p), its upper half                            |
 | c σ² u  | pulls        | (p,)                                              |
-|         | whitening    | (p, p): Wᵀk(P, P)W = I, WᵀBW = diag(told)         |
+| W       | whitening    | (p, q): Wᵀk(P, P)W = I, WᵀBW = diag(told)         |
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
+from scipy.linalg import cholesky, eigh, eigvalsh, lapack
 from scipy.linalg.blas import dsyrk
 from scipy.optimize import minimize
 
@@ -69,9 +72,14 @@ __all__ = [
 
 # Added to the unit scale of k(P, P), so that its Cholesky factor exists.
 _JITTER = 1e-8
+# Of k(P, P)'s largest eigenvalue. Sums over rows have its square along each axis: of shorter axes
+# they hold nothing but rounding, which leaving rows out, or very little noise, would blow up.
+_LEAST_SEEN = 1e-8
 # Directions that the rows have told less about than this share of the prior are left out of R. What
 # they explain at a row is of the order of the noise times the square of it, divided by the rows.
 _LEAST_TOLD = 0.1
+# What directions may explain of the noise, in all, to be idle.
+_LEAST_EXPLAINED = 1e-3
 # Sums with an eigenvalue below this share of the largest are no sums of rows: rounding is smaller.
 _NEGATIVE = -1e-11
 # Rows at a time: few enough that a block of kernel values stays in the processor's cache.
@@ -183,8 +191,8 @@ class PointsLocation(NamedTuple):
     """A location with points, in the coordinates in which rows are left out of it."""
 
     location: Location
-    whitening: Float[np.ndarray, "p p"]
-    told: Float[np.ndarray, " p"]
+    whitening: Float[np.ndarray, "p q"]
+    told: Float[np.ndarray, " q"]
 
     def left_out(
         self,
@@ -204,6 +212,13 @@ class PointsLocation(NamedTuple):
             unseen = np.maximum(covariance.prior_variance(rows[part]) - squares.sum(axis=1), 0.0)
             variance[part] = noises[part] * leverage / (1 - leverage) + unseen
         return LeftOut(mean, variance)
+
+    def without_idle_directions(self, n_rows: float) -> PointsLocation:
+        """Without those that explain next to nothing of the rows of the sums, so many units."""
+        # They ascend.
+        busy = np.cumsum(self.told) > _LEAST_EXPLAINED * n_rows
+        whitening = np.ascontiguousarray(self.whitening[:, busy])
+        return self._replace(whitening=whitening, told=self.told[busy])
 
     def with_noise_ratio(self, ratio: float) -> PointsLocation:
         """With so many times the noise of the rows in the scale."""
@@ -233,15 +248,16 @@ def solve_points(
 ) -> PointsLocation:
     """The location of sums over rows; `unit` is the weight of a row with the noise σ²."""
     gram = covariance.between(points, points)
-    gram[np.diag_indices_from(gram)] += _JITTER * (covariance.smooth + 1.0)
-    factor = cholesky(gram, lower=True)
+    sizes, axes = eigh((gram + gram.T) / 2, overwrite_a=True)
+    seen = sizes > _LEAST_SEEN * sizes[-1]
+    axes = axes[:, seen] / np.sqrt(sizes[seen])
     noise = covariance.noise * unit
     products = _from_upper_half(sums.products) / noise
     # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
-    inner = solve_triangular(factor, solve_triangular(factor, products, lower=True).T, lower=True)
+    inner = axes.T @ products @ axes
     told, directions = eigh((inner + inner.T) / 2, overwrite_a=True)
     # In the order of memory that files keep, so that products are rounded alike.
-    whitening = np.ascontiguousarray(solve_triangular(factor.T, directions, lower=False))
+    whitening = np.ascontiguousarray(axes @ directions)
     pulls = (sums.pulls @ whitening) / noise
     told = np.maximum(told, 0.0)
     coefficients = whitening @ (pulls / (1 + told))

@@ -34,6 +34,9 @@ __all__ = ["ArrayFile", "TextFile", "TypedFile", "open_file"]
 _SAVED_INDEX = re.compile(r"__index_level_\d+__")
 # A number with a decimal comma, in a column of text.
 _COMMA_NUMBER = r"^(\s*[-+]?\d*),(\d+([eE][-+]?\d+)?\s*)$"
+# Rows of numbers that are read at once, and bytes of a column that are: what is decoded and not yet
+# used is memory too.
+_FEW_ROWS, _FEW_BYTES = 8192, 1 << 16
 # How many rows are looked at for other columns that are no numbers, once one was found.
 _LOOKED_AT = 20_000
 
@@ -93,8 +96,9 @@ class ArrayFile:
 class TypedFile:
     """A table with named columns that says of what type they are."""
 
-    def __init__(self, dataset: Any, label: str) -> None:
-        self._dataset, self.label = dataset, label
+    def __init__(self, dataset: Any, label: str, kind: str | None = None) -> None:
+        # The kind is that of a single file.
+        self._dataset, self.label, self._kind = dataset, label, kind
         every = list(dataset.schema.names)
         self.names: list[str] = [name for name in every if not _SAVED_INDEX.fullmatch(name)]
         self.width = len(self.names)
@@ -111,13 +115,9 @@ class TypedFile:
         _require_pyarrow(str(path))
         from pyarrow import dataset
 
-        form: Any = kind
-        if kind == "parquet":
-            # Else all columns of the file are read ahead of the rows, and stay in memory.
-            options = dataset.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
-            form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
         try:
-            return cls(dataset.dataset(path, format=form), str(path))
+            found = dataset.dataset(path, format=kind)
+            return cls(found, str(path), kind if path.is_file() else None)
         except (OSError, ValueError, MemoryError) as error:
             raise ValueError(f"{path} cannot be read as {kind}: {_reason(error)}") from error
 
@@ -135,17 +135,21 @@ class TypedFile:
     def batches(self, names: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of columns, with the file's types."""
         try:
-            # Few batches ahead: what is read and not yet used is memory too.
-            yield from self._dataset.to_batches(
-                columns=list(names), batch_size=size, batch_readahead=2, fragment_readahead=1
-            )
+            if self._kind == "parquet":
+                yield from _of_parquet(self.label, names, size)
+            elif self._kind == "ipc":
+                yield from _of_arrow(self.label, names, size)
+            else:
+                yield from self._dataset.to_batches(
+                    columns=list(names), batch_size=size, batch_readahead=2, fragment_readahead=1
+                )
         except (OSError, ValueError, TypeError, MemoryError) as error:
             raise ValueError(f"{self.label} cannot be read to its end: {_reason(error)}") from error
 
     def number_batches(self, names: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of columns of numbers."""
         self.refuse_others(names)
-        return self.batches(names, size)
+        return self.batches(names, min(size, _FEW_ROWS))
 
     def complaint(self, names: Sequence[str]) -> None:
         """Nothing more is known of a row that cannot be used."""
@@ -241,6 +245,26 @@ def _reason(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return f"it is damaged, or there is too little memory for it ({error})"
     return str(error)
+
+
+def _of_parquet(path: str, names: Sequence[str], size: int) -> Iterator[Any]:
+    """Batch by batch: a dataset reads far ahead of who uses its rows, up to the whole file."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, buffer_size=_FEW_BYTES, pre_buffer=False) as file:
+        for batch in file.iter_batches(size, columns=list(names)):
+            yield batch.select(list(names))
+
+
+def _of_arrow(path: str, names: Sequence[str], size: int) -> Iterator[Any]:
+    """The same of an Arrow file, which is in batches already."""
+    import pyarrow
+
+    with pyarrow.OSFile(path) as source, pyarrow.ipc.open_file(source) as file:
+        for number in range(file.num_record_batches):
+            batch = file.get_batch(number).select(list(names))
+            for start in range(0, batch.num_rows, size):
+                yield batch.slice(start, size)
 
 
 def _by_arrow(found: FirstRows, types: dict[str, Any]) -> Iterator[Any]:

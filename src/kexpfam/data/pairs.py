@@ -67,7 +67,7 @@ class PairTable(NamedTuple):
 def make_table(source: RowSource, seed: int, size: int) -> PairTable:
     """Up to `size` rows, all of them if there are no more; two passes over those of a stream."""
     if isinstance(source, ArrayRows) and source.n_rows <= size:
-        return _whole_table(np.asarray(source.rows), np.asarray(source.weights), seed)
+        return _whole_table(source.table(), np.asarray(source.weights), seed)
     sums = sum_columns(source)
     if sums.n_rows == 0:
         raise ValueError("Expected rows of positive weight; got none.")
@@ -113,5 +113,5 @@ def _whole_table(
     standardizer = Standardizer(spread.center[:-1], spread.scale[:-1])
     inputs = standardizer.forward(sketch.rows[:, :-1])
     rows = Pairs(inputs, sketch.rows[:, -1], sketch.weights, sketch.keys)
-    source = ArrayRows(np.column_stack([inputs, rows.y]), rows.weights)
+    source = ArrayRows(inputs, rows.weights, target=rows.y)
     return PairTable(standardizer, rows, source, float(rows.y.min()), float(rows.y.max()))

@@ -32,7 +32,8 @@ __all__ = ["Response", "bent_responses", "straight_response"]
 
 # Units of the bent maps, in deviations of the target, and their powers.
 _UNITS, _POWERS = (0.03, 0.3), (0.0, 0.5)
-
+# Targets that are a crowd, within so many units of the edge.
+_CROWD, _NEAR = 5, 2.0
 # The logarithm of the steepest slope, and the numbers that there are.
 _STEEPEST, _NUMBERS = 700.0, (-np.finfo(float).max, np.finfo(float).max)
 # Units from the anchor.
@@ -150,9 +151,14 @@ def bent_responses(y: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"])
     straight = straight_response(y, weights)
     skewness = float(np.average(straight.forward(y) ** 3, weights=weights))
     sign, anchor = (1.0, float(y.min())) if skewness >= 0 else (-1.0, float(y.max()))
+    # At a lone target the map would be steep for no reason, and a row that comes to lie beyond it
+    # as good as impossible.
+    crowd = float(np.sort(sign * (y - anchor))[min(_CROWD, len(y)) - 1])
     maps = []
     for share in _UNITS:
         unit = share * straight.unit
+        if crowd > _NEAR * unit:
+            continue
         top = float(np.ptp(y)) / unit
         maps += [Response(anchor, unit, sign, power, top, 0.0, 1.0) for power in _POWERS]
     return [_standardized(one, y, weights) for one in maps]

@@ -97,13 +97,17 @@ class LocalRows(RowSource):
 
 @dataclass(frozen=True)
 class ArrayRows(LocalRows):
-    """Rows of an array, in memory or mapped from a file."""
+    """Rows of an array, in memory or mapped from a file.
+
+    A `target` is their last column, and is put beside them chunk by chunk: a table of both would be
+    a second copy of all rows.
+    """
 
     rows: Any
     weights: Any
     progress: Progress = field(default_factory=Progress)
     chunk_rows: int = CHUNK_ROWS
-    names: list[str] | None = None
+    target: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -113,8 +117,13 @@ class ArrayRows(LocalRows):
         size = self.chunk_rows
         for first in range(start * size, len(self.rows), size):
             part = slice(first, first + size)
-            rows = np.ascontiguousarray(self.rows[part], dtype=float)
-            yield make_chunk(rows, np.asarray(self.weights[part], float))
+            yield make_chunk(self.table(part), np.asarray(self.weights[part], float))
+
+    def table(self, part: slice = slice(None)) -> Float[np.ndarray, "n d"]:
+        """Some or all of the rows, with their target."""
+        if self.target is None:
+            return np.ascontiguousarray(self.rows[part], dtype=float)
+        return np.column_stack([self.rows[part], self.target[part]])
 
 
 @dataclass(frozen=True)

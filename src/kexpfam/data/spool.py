@@ -1,8 +1,8 @@
 """Blocks of rows from an iterator that can be walked only once, kept on disk.
 
-A fit visits its rows three times. What comes from an iterator is written to a temporary file as it
-comes, block by block, and the file is mapped into memory: it takes disk, not memory, and is removed
-when no one needs it any more.
+A fit visits its rows several times. What comes from an iterator is written to a temporary file as
+it comes, block by block, and read back in chunks: it takes disk, not memory, and is removed when no
+one needs it any more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam.data.files import refuse_unusable
-from kexpfam.data.rows import CHUNK_ROWS, ArrayRows, Chunk, LocalRows, make_chunk
+from kexpfam.data.rows import CHUNK_ROWS, Chunk, LocalRows, make_chunk
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.progress import Progress
 
@@ -30,9 +30,13 @@ class StoredRows(LocalRows):
     """
 
     def __init__(
-        self, chunks: Iterable[Chunk], progress: Progress, chunk_rows: int = CHUNK_ROWS
+        self,
+        chunks: Iterable[Chunk],
+        progress: Progress,
+        chunk_rows: int = CHUNK_ROWS,
+        names: list[str] | None = None,
     ) -> None:
-        self.progress, self._chunk_rows = progress, chunk_rows
+        self.progress, self._chunk_rows, self.names = progress, chunk_rows, names
         self._file = tempfile.TemporaryFile(prefix="kexpfam-")  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._n_rows, self._width = 0, 0
@@ -46,12 +50,17 @@ class StoredRows(LocalRows):
     def n_rows(self) -> int:
         return self._n_rows
 
+    @property
+    def n_columns(self) -> int:
+        """How many columns they have."""
+        return self._width - 1
+
     def chunks(self, start: int = 0) -> Iterator[Chunk]:
         size = 8 * self._width * self._chunk_rows
         for number in range(start, -(-self._n_rows // self._chunk_rows)):
             numbers = np.frombuffer(os.pread(self._file.fileno(), size, number * size))
             table = numbers.reshape(-1, self._width)
-            yield make_chunk(table[:, :-1], table[:, -1])
+            yield make_chunk(np.ascontiguousarray(table[:, :-1]), table[:, -1])
 
 
 class NamedBlocks:
@@ -68,41 +77,41 @@ class NamedBlocks:
         return next(self._blocks)
 
 
-def spooled(blocks: Iterable[Any], progress: Progress) -> ArrayRows:
+def spooled(blocks: Iterable[Any], progress: Progress) -> StoredRows:
     """The rows of all blocks: arrays or data frames, or pairs of them with their weights."""
-    with tempfile.TemporaryFile(prefix="kexpfam-") as file:
-        n_rows, n_columns = 0, 0
-        for number, block in enumerate(blocks):
-            label = f"Block {number}"
-            if isinstance(block, tuple) and len(block) != 2:
-                raise ValueError(
-                    f"{label} is a tuple of {len(block)}. Expected rows, or a pair (rows, weights)."
-                )
-            rows, weights = block if isinstance(block, tuple) else (block, None)
-            refuse_what_is_no_table(rows, label)
-            if np.iscomplexobj(rows):
-                raise ValueError(f"{label} holds complex numbers; expected real ones.")
-            try:
-                rows = np.asarray(rows, float)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{label} holds more than numbers: {error}.") from error
-            if rows.ndim != 2 or (n_columns and rows.shape[1] != n_columns):
-                raise ValueError(
-                    f"{label} has the shape {rows.shape}. Expected two dimensions"
-                    + (f" and {n_columns} columns, as in the first block." if n_columns else ".")
-                )
-            weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
-            if weights.shape != (len(rows),):
-                raise ValueError(
-                    f"{label} has {len(rows)} rows, but weights of the shape {weights.shape}."
-                )
-            refuse_unusable(rows, weights, label, 0, None)
-            n_rows, n_columns = n_rows + len(rows), rows.shape[1]
-            np.column_stack([rows, weights]).tofile(file)
-        if n_rows == 0:
-            raise ValueError("The iterator gave no rows. Was it used up before?")
-        file.flush()
-        # The map keeps the file's content; the system removes it with the map.
-        table = np.memmap(file, float, "r", shape=(n_rows, n_columns + 1))
-        names = blocks.names if isinstance(blocks, NamedBlocks) else None
-        return ArrayRows(table[:, :-1], table[:, -1], progress, names=names)
+    names = blocks.names if isinstance(blocks, NamedBlocks) else None
+    stored = StoredRows(_checked(blocks), progress, names=names)
+    if stored.n_rows == 0:
+        raise ValueError("The iterator gave no rows. Was it used up before?")
+    return stored
+
+
+def _checked(blocks: Iterable[Any]) -> Iterator[Chunk]:
+    n_columns = 0
+    for number, block in enumerate(blocks):
+        label = f"Block {number}"
+        if isinstance(block, tuple) and len(block) != 2:
+            raise ValueError(
+                f"{label} is a tuple of {len(block)}. Expected rows, or a pair (rows, weights)."
+            )
+        rows, weights = block if isinstance(block, tuple) else (block, None)
+        refuse_what_is_no_table(rows, label)
+        if np.iscomplexobj(rows):
+            raise ValueError(f"{label} holds complex numbers; expected real ones.")
+        try:
+            rows = np.asarray(rows, float)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{label} holds more than numbers: {error}.") from error
+        if rows.ndim != 2 or (n_columns and rows.shape[1] != n_columns):
+            raise ValueError(
+                f"{label} has the shape {rows.shape}. Expected two dimensions"
+                + (f" and {n_columns} columns, as in the first block." if n_columns else ".")
+            )
+        n_columns = rows.shape[1]
+        weights = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
+        if weights.shape != (len(rows),):
+            raise ValueError(
+                f"{label} has {len(rows)} rows, but weights of the shape {weights.shape}."
+            )
+        refuse_unusable(rows, weights, label, 0, None)
+        yield make_chunk(rows, weights)

@@ -136,7 +136,7 @@ class ConditionalKernelExponentialFamily(
     Notes
     -----
     Up to 1200 rows the location is exact; beyond that it uses 1024 points (Nyström) and sums over
-    all rows, and its cost is linear in the rows: a pass takes about a minute a million on one core,
+    all rows, and its cost is linear in the rows: half a minute a million on one core,
     where the exact location would take the cube. Everything else is chosen on a sample of at most
     20 000 rows, which the likeliest tilt is fitted to as well. The closed form is solved from sums
     over all rows: it takes rows in (`partial_fit`, `merge`) and out (`forget`) afterwards. Its
@@ -574,6 +574,6 @@ def _some_rows(
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Rows to look for mistakes in: as they were given, or a sample where they are many."""
     if isinstance(source, ArrayRows) and source.n_rows <= MOST_ROWS:
-        return source.rows[:, :-1], source.rows[:, -1], source.weights
+        return source.rows, source.target, source.weights
     rows = table.rows
     return table.standardizer.backward(rows.inputs), rows.y, rows.weights

@@ -75,7 +75,10 @@ def read_pairs(
             source = _with_target_last(source, y)
     if source is None:
         X, y = checked_pairs(estimator, X, y, reset=first)
-        return ArrayRows(np.column_stack([X, y]), checked_weights(sample_weight, X), progress)
+        weights = np.broadcast_to(1.0, len(y))
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, X)
+        return ArrayRows(X, weights, progress, target=y)
     learn_columns(estimator, source, 1, first)
     return SteadyRows(source)
 
@@ -120,8 +123,7 @@ def _with_target_last(source: FileRows, target: Any) -> FileRows:
 def learn_columns(estimator: Any, source: Any, n_targets: int, first: bool) -> None:
     """The inputs' names and number, or a check against those that are known."""
     names = getattr(source, "names", None)
-    n_columns = source.rows.shape[1] if isinstance(source, ArrayRows) else source.n_columns
-    n_columns -= n_targets
+    n_columns = source.n_columns - n_targets
     names = None if names is None else names[:n_columns]
     if first:
         estimator.n_features_in_ = n_columns

@@ -41,7 +41,7 @@ def checked_pairs(
     X, y = validate_data(
         estimator, X, y, dtype=np.float64, y_numeric=True, multi_output=False, reset=reset
     )
-    return X, column_or_1d(y).astype(np.float64)
+    return X, column_or_1d(y).astype(np.float64, copy=False)
 
 
 def refuse_degenerate(

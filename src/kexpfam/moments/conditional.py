@@ -49,7 +49,8 @@ __all__ = [
 ]
 
 _HERMITE_NODES = 7
-_BLOCK, _SUMMED_AT_ONCE = 1024, 4096
+# Few enough rows that their products of pairs stay in the processor's cache.
+_BLOCK, _SUMMED_AT_ONCE = 256, 4096
 # How fast g rises to one, per unit of the residual.
 _STEEPNESS = 2.0
 

@@ -147,7 +147,7 @@ def fit_conditional(
     covariance = covariance.with_noise(least_noise)
     reference, sums = None, None
     if len(rows.y) <= EXACT_ROWS and settings.solution == "likelihood":
-        residuals = left_out_residuals(rows, covariance, response, 1.0)
+        residuals = left_out_residuals(rows, covariance, response)
         location = fewer_directions(residuals.location, covariance.noise * rows.relative)
         residuals = residuals._replace(location=location)
     else:
@@ -164,8 +164,8 @@ def fit_conditional(
         residuals = residuals_of(reference.location, left_out, targets)
     folds = []
     if len(rows.y) >= _FEWEST_ROWS_TO_TILT:
-        ratio = residuals.location.noise_ratio
-        folds = held_out_folds(rows, covariance, response, least_noise, ratio, progress)
+        noise = residuals.location.noise
+        folds = held_out_folds(rows, covariance, response, least_noise, noise, progress)
     if folds:
         factor = scale_factor(folds, response)
     else:
@@ -199,7 +199,7 @@ def fit_conditional(
     if settings.solution == "closed_form":
         assert reference is not None
         assert sums is not None
-        fit = fit._replace(reference=reference)
+        fit = fit._replace(reference=reference.without_idle_directions(weight / unit))
         tilt = _total(other_walk(table.source, _tilt_summation(fit)))
         fit = fit._replace(sums=TargetSums(sums, tilt))
         coefficients = _closed_form(fit) if tilts else ground.no_tilt

@@ -1,10 +1,10 @@
 """Folds of the rows of a conditional density, and the scale that held-out rows ask for.
 
 For every fold, length-scales and location are fitted to the other rows. Residuals of the fold's
-rows then know nothing of themselves, and give the factor of the scale: the likeliest one, or the
-one with which nine tenths of them lie inside the 90 % interval if that is larger (with the
-correction for few rows of split conformal prediction: Lei et al. 2018). What they say of a tilt is
-in `kexpfam.tuning.judging`.
+rows then know nothing of themselves, and, with the noise of the fit to all rows, give the factor of
+the scale: the likeliest one, or the one with which nine tenths of them lie inside the 90 % interval
+if that is larger (with the correction for few rows of split conformal prediction: Lei et al. 2018).
+What they say of a tilt is in `kexpfam.tuning.judging`.
 """
 
 from __future__ import annotations
@@ -176,17 +176,20 @@ def folds_have_points(n_rows: int) -> bool:
 
 
 def left_out_residuals(
-    rows: Pairs, covariance: Covariance, response: Response, noise_ratio: float
+    rows: Pairs, covariance: Covariance, response: Response, noise: float | None = None
 ) -> Residuals:
-    """The location of rows, and their residuals, each predicted by the others."""
+    """The location of rows, and their residuals, each predicted by the others.
+
+    The scale has the noise that is given, or that of the rows.
+    """
     targets, noises = response.forward(rows.y), covariance.noise * rows.relative
     if len(rows.y) <= EXACT_ROWS:
         location, left_out = fit_exact(covariance, rows.inputs, targets, noises)
     else:
         points = rows.inputs[:POINTS]
-        location, left_out = fit_points(
-            covariance, points, rows.inputs, targets, noises, noise_ratio
-        )
+        location, left_out = fit_points(covariance, points, rows.inputs, targets, noises, 1.0)
+    if noise is not None:
+        location = location._replace(noise=noise)
     return residuals_of(location, left_out, targets)
 
 
@@ -203,10 +206,14 @@ def held_out_folds(
     covariance: Covariance,
     response: Response,
     least_noise: float,
-    noise_ratio: float,
+    noise: float,
     progress: Progress,
 ) -> list[Fold]:
-    """Every fold, or one where rows are many."""
+    """Every fold, or one where rows are many.
+
+    Scales have the noise of the fit to all rows: a factor that suits other noise would not suit
+    theirs, and where noise has heavy tails it depends on few of the rows.
+    """
     numbers = number_folds(rows.keys, _FOLDS).numbers(rows.keys)
     held_out = [0] if len(rows.y) > _ONE_FOLD_ROWS else sorted(set(numbers.tolist()))
     folds = []
@@ -214,7 +221,7 @@ def held_out_folds(
         held = numbers == number
         others = rows.where(~held)
         fitted = retuned(covariance, response, others).with_noise(least_noise)
-        left = left_out_residuals(others, fitted, response, noise_ratio)
+        left = left_out_residuals(others, fitted, response, noise)
         folds.append(Fold(np.flatnonzero(held), others, rows.where(held), left))
     return folds
 

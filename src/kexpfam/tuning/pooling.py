@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float
 
 from kexpfam.base.average_search import choose_average
 from kexpfam.base.averaged import AverageSearch, fit_average
-from kexpfam.base.ordered import OrderedMixture
+from kexpfam.base.ordered import OrderedMixture, surely_positive
 from kexpfam.base.target_mixture import LineMixtures, target_lines
 from kexpfam.data.coordinates import whitening
 from kexpfam.data.pairs import Pairs
@@ -177,9 +177,9 @@ def _fitted(
 ) -> OrderedMixture:
     whitened, center, root = _whitened(rows, response, np.zeros(len(rows.y), bool))
     found = fit_average(whitened, rows.weights, search, seed, n_averaged).density()
-    return OrderedMixture(
-        found.weights, center + found.means @ root.T, root @ found.covariances @ root.T
-    )
+    # A column that follows from others leaves no width in its direction but rounding.
+    covariances = surely_positive(root @ found.covariances @ root.T)
+    return OrderedMixture(found.weights, center + found.means @ root.T, covariances)
 
 
 def _whitened(
