@@ -32,6 +32,8 @@ __all__ = ["WIDER", "InputFunctions", "input_functions"]
 WIDER = (1.0, 2.0, 4.0)
 # Of the largest eigenvalue; smaller ones are rounding.
 _LEAST_EIGENVALUE = 1e-10
+# Rows at a time: few enough that a block of kernel values stays in the processor's cache.
+_BLOCK = 256
 
 
 class InputFunctions(NamedTuple):
@@ -50,10 +52,31 @@ class InputFunctions(NamedTuple):
         return 1 + len(self.length_scale) + self.whitening.shape[1]
 
     def __call__(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
-        sections = _sections(self.kind, self.length_scale, rows, self.points)
-        near = np.minimum(len(WIDER) * sections.max(axis=1, keepdims=True), 1.0)
+        sections, near = self._near(rows)
         held = np.clip(rows, self.low, self.high)
         return np.concatenate([near, near * held, sections @ self.whitening], axis=1)
+
+    def combined(
+        self, rows: Float[np.ndarray, "n d"], coefficients: Float[np.ndarray, "m k"]
+    ) -> Float[np.ndarray, "n k"]:
+        """Aᵀψ, without ψ itself: of whitened sections there are more than of combinations."""
+        n_plain = 1 + len(self.length_scale)
+        turned = self.whitening @ coefficients[n_plain:]
+        found = np.empty((len(rows), coefficients.shape[1]))
+        for start in range(0, len(rows), _BLOCK):
+            some = rows[start : start + _BLOCK]
+            sections, near = self._near(some)
+            held = np.clip(some, self.low, self.high)
+            plane = coefficients[0] + held @ coefficients[1:n_plain]
+            found[start : start + _BLOCK] = near * plane + sections @ turned
+        return found
+
+    def _near(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n 1"]]:
+        """k(x, P) and n(x)."""
+        sections = _sections(self.kind, self.length_scale, rows, self.points)
+        return sections, np.minimum(len(WIDER) * sections.max(axis=1, keepdims=True), 1.0)
 
 
 def input_functions(

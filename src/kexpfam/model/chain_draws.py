@@ -68,7 +68,6 @@ def _drawn_numbers(
     is_atom = chain.atoms(parts)
     inputs = chain.inputs(parts)
     mapped, plain = inputs.mapped.copy(), inputs.plain.copy()
-    plain_matters = any(term.plain for term in chain.number_terms)
     for number in np.flatnonzero(wanted).tolist():
         open_ = np.isnan(numbers[:, number]) & ~is_atom[:, number]
         uniform = generator.random(len(numbers))
@@ -84,23 +83,15 @@ def _drawn_numbers(
             here = Inputs(*(part[some] for part in own))
             found[some] = _drawn_values(chain, walked, here, number, uniform[places[some]])
         mapped[places, number] = found
+        column = chain.marginals.column(number)
+        values = column.backward(found[:, None])
+        low, high = (end[number] for end in layout.support)
         if layout.is_lattice[number]:
-            low, high = layout.support
-            values = _unmapped(chain, mapped[places])[:, number]
-            values = np.clip(np.rint(values), low[number] + 0.5, high[number] - 0.5)
-            numbers[places, number] = values
-            mapped[places, number] = chain.mapped(numbers)[places, number]
-        if plain_matters:
-            plain[places, number] = chain.plain(_unmapped(chain, mapped[places]))[:, number]
-    low, high = layout.support
-    values = np.clip(_unmapped(chain, mapped), low, high)
-    keep = ~np.isnan(numbers) | np.isnan(mapped)
-    return np.where(keep, numbers, values)
-
-
-def _unmapped(chain: Chain, mapped: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-    assert chain.marginals is not None
-    return chain.marginals.backward(np.where(np.isnan(mapped), 0.0, mapped))
+            values = np.clip(np.rint(values), low + 0.5, high - 0.5)
+            mapped[places, number] = column.forward(values)[:, 0]
+        numbers[places, number] = np.clip(values, low, high)[:, 0]
+        plain[places, number] = column.standardizer.forward(values)[:, 0]
+    return numbers
 
 
 def _drawn_values(
