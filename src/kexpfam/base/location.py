@@ -46,13 +46,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cholesky, eigh, eigvalsh, lapack, solve_triangular
-from scipy.linalg.blas import dsyrk
 from scipy.optimize import minimize
 
 from kexpfam.base.bell import bell_gradient, bell_log_density
 from kexpfam.base.covariance import Covariance
 from kexpfam.exceptions import SingularSystemError
+from kexpfam.unlocked import add_products, invert_lower, solve_lower
 
 __all__ = [
     "LeftOut",
@@ -124,8 +123,9 @@ def fit_exact(
     """With all rows as points."""
     matrix = covariance.between(rows, rows)
     matrix[np.diag_indices_from(matrix)] += noises + _JITTER
-    factor = cholesky(matrix, lower=True, overwrite_a=True)
-    root = lapack.dtrtri(factor, lower=True)[0].T
+    factor = np.asfortranarray(np.linalg.cholesky(matrix))
+    invert_lower(factor)
+    root = factor.T
     coefficients = root @ (targets @ root)
     precision = (root**2).sum(axis=1)
     left_out = LeftOut(targets - coefficients / precision, np.maximum(1 / precision - noises, 0.0))
@@ -141,7 +141,7 @@ def fewer_directions(location: Location, noises: Float[np.ndarray, " p"]) -> Loc
     """
     roots = np.sqrt(noises)
     gram = location.covariance.between(location.points, location.points) / np.outer(roots, roots)
-    values, vectors = eigh((gram + gram.T) / 2, overwrite_a=True)
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     kept = values / (1 + np.maximum(values, 0.0)) > _LEAST_TOLD
     root = vectors[:, kept] / (roots[:, None] * np.sqrt(1 + values[kept]))
     return location._replace(root=np.ascontiguousarray(root))
@@ -168,12 +168,12 @@ def add_to_location(
     if sums is None:
         empty = np.zeros((len(points), len(points)), order="F")
         sums = LocationSums(empty, np.zeros(len(points)), np.zeros(()), np.zeros(()))
-    products, pulls = sums.products, np.array(sums.pulls)
+    products, pulls = np.asfortranarray(sums.products), np.array(sums.pulls)
     for part in _parts(len(rows)):
         roots = np.sqrt(weights[part])
         weighed = covariance.between(rows[part], points) * roots[:, None]
         # Only the upper half is summed.
-        products = dsyrk(1.0, weighed.T, beta=1.0, c=products, overwrite_c=1)
+        add_products(products, weighed.T, upper=True)
         pulls += (targets[part] * roots) @ weighed
     squares, weight = sums.squares + weights @ targets**2, sums.weight + weights.sum()
     return LocationSums(products, pulls, np.asarray(squares), np.asarray(weight))
@@ -234,14 +234,19 @@ def solve_points(
     """The location of sums over rows; `unit` is the weight of a row with the noise σ²."""
     gram = covariance.between(points, points)
     gram[np.diag_indices_from(gram)] += _JITTER * (covariance.smooth + 1.0)
-    factor = cholesky(gram, lower=True)
+    factor = np.asfortranarray(np.linalg.cholesky(gram))
     noise = covariance.noise * unit
     products = _from_upper_half(sums.products) / noise
     # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
-    inner = solve_triangular(factor, solve_triangular(factor, products, lower=True).T, lower=True)
-    told, directions = eigh((inner + inner.T) / 2, overwrite_a=True)
+    inner = np.asfortranarray(products)
+    for _ in range(2):
+        solve_lower(factor, inner)
+        inner = np.asfortranarray(inner.T)
+    told, directions = np.linalg.eigh((inner + inner.T) / 2)
+    directions = np.asfortranarray(directions)
+    solve_lower(factor, directions, turned=True)
     # In the order of memory that files keep, so that products are rounded alike.
-    whitening = np.ascontiguousarray(solve_triangular(factor.T, directions, lower=False))
+    whitening = np.ascontiguousarray(directions)
     pulls = (sums.pulls @ whitening) / noise
     told = np.maximum(told, 0.0)
     coefficients = whitening @ (pulls / (1 + told))
@@ -315,7 +320,7 @@ def refuse_impossible(sums: LocationSums) -> None:
     matrix[:-1, :-1] = _from_upper_half(sums.products)
     matrix[-1, :-1] = matrix[:-1, -1] = sums.pulls
     matrix[-1, -1] = sums.squares
-    values = eigvalsh(matrix, overwrite_a=True)
+    values = np.linalg.eigvalsh(matrix)
     if values[0] < _NEGATIVE * max(float(values[-1]), 0.0):
         raise SingularSystemError("sums with a negative eigenvalue, which no rows have.")
 

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigh
 
 from kexpfam.base.covariance import Covariance, Kind
 
@@ -87,7 +86,7 @@ def input_functions(
 ) -> InputFunctions:
     """Up to so many whitened sections at the points, beside the constant and the inputs."""
     gram = _sections(kind, length_scale, points, points)
-    values, vectors = eigh((gram + gram.T) / 2)
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     kept = values > _LEAST_EIGENVALUE * values[-1]
     values, vectors = values[kept][::-1][:n_functions], vectors[:, kept][:, ::-1][:, :n_functions]
     # The sign of an eigenvector is arbitrary; the same rows shall give the same functions.

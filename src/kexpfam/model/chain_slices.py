@@ -15,8 +15,15 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.base.line import OnLine, on_line, points_on_line
-from kexpfam.base.live import walk_live
-from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of
+from kexpfam.base.live import walk_live, walk_live_to
+from kexpfam.base.ordered import (
+    BLOCK_NUMBERS,
+    Column,
+    Factors,
+    OrderedMixture,
+    Walked,
+    patterns_of,
+)
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.marginals import Marginals
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
@@ -125,16 +132,27 @@ class Chain:
                 edges[side] = np.where(lattice, np.where(last, end, moved), edges[side])
         return edges
 
-    def walked(
-        self, inputs: Inputs, last: int | None = None
-    ) -> Iterator[tuple[Walked, np.ndarray]]:
-        """Conditionals of the mixture, for some rows after the other, and which rows they are.
+    def walked(self, inputs: Inputs) -> Iterator[tuple[Walked, np.ndarray]]:
+        """Conditionals of the mixture, for some rows after the other, and which rows they are."""
+        for factors, rows, some in self._blocks(inputs):
+            yield walk_live(factors, rows), some
 
-        Up to the number `last`, if given.
+    def conditionals(self, inputs: Inputs, number: int) -> Iterator[tuple[Column, np.ndarray]]:
+        """The same of one number."""
+        place = self.scores.directions.shape[1] + number
+        for factors, rows, some in self._blocks(inputs, place + 1):
+            yield walk_live_to(factors, rows, place), some
+
+    def _blocks(
+        self, inputs: Inputs, count: int | None = None
+    ) -> Iterator[tuple[Factors, Float[np.ndarray, "j w"], np.ndarray]]:
+        """Some rows after the other, the factors of what is there in them, and which they are.
+
+        Of the first `count` columns, if given.
         """
         assert self.mixture is not None
         rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
-        count = rows.shape[1] if last is None else self.scores.directions.shape[1] + last + 1
+        count = rows.shape[1] if count is None else count
         size = max(
             32 if self._factors.polynomials is not None else 16,
             BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)),
@@ -145,7 +163,7 @@ class Chain:
             for start in range(0, len(members), size):
                 some = members[start : start + size]
                 known = np.where(there, rows[some], 0.0)
-                yield walk_live(factors, known[:, : len(factors.deviations)]), some
+                yield factors, known[:, : len(factors.deviations)], some
 
     def mixture_lines(
         self, inputs: Inputs, edges: Float[np.ndarray, "two n m"], wanted: Mapping[int, bool]
