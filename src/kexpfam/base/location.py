@@ -212,18 +212,20 @@ class PointsLocation(NamedTuple):
 
     def calibrated(
         self,
-        rows: Float[np.ndarray, "n d"],
         targets: Float[np.ndarray, " n"],
         noises: Float[np.ndarray, " n"],
+        left_out: LeftOut,
     ) -> PointsLocation:
-        """With the noise that the last rows of the sums prefer, each left out.
+        """With the noise that the last of the rows prefer that were left out of the sums.
 
         The points, which are the first, have no variance that the points cannot see.
         """
         some = slice(-_CALIBRATED_ROWS, None)
-        left_out = self.left_out(rows[some], targets[some], noises[some])
         noise = _likeliest_noise(
-            targets[some] - left_out.mean, left_out.variance, 1 / noises[some], self.location.noise
+            (targets - left_out.mean)[some],
+            left_out.variance[some],
+            1 / noises[some],
+            self.location.noise,
         )
         return self._replace(location=self.location._replace(noise=noise))
 
@@ -336,11 +338,12 @@ def fit_points(
     """With fewer points than rows; κ is chosen, unless its ratio to the noise is given."""
     sums = add_to_location(None, covariance, points, rows, targets, covariance.noise / noises)
     found = solve_points(covariance, points, sums, 1.0)
+    left_out = found.left_out(rows, targets, noises)
     if noise_ratio is None:
-        found = found.calibrated(rows, targets, noises)
+        found = found.calibrated(targets, noises, left_out)
     else:
         found = found.with_noise_ratio(noise_ratio)
-    return found.location, found.left_out(rows, targets, noises)
+    return found.location, left_out
 
 
 def _parts(n_rows: int) -> Iterator[slice]:

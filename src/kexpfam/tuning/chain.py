@@ -58,7 +58,8 @@ _PATIENCE, _GOING_ON = 2, 1e-3
 _PATH_GAIN = 1e-4
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
-_EVERY_OTHER = slice(None, None, 2)
+# Nodes 0.4 apart: the functions of a residual are wider than that, and smooth.
+_EVERY_FOURTH = slice(None, None, 4)
 
 
 def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> NumberChoice:
@@ -177,7 +178,7 @@ def _tilt_problem(
     """The convex problem of some rows, the first ones."""
     some = slice(0, len(problem.weights))
     line = OnLine(*(part[some] for part in stacked))
-    nodes = NODES[_EVERY_OTHER]
+    nodes = NODES[_EVERY_FOURTH]
     return TiltProblem(
         functions(problem.inputs),
         residual_functions(line.residuals(problem.within)),
