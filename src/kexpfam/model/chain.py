@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from kexpfam.base.line import OnLine
 from kexpfam.data.layout import Parts
@@ -152,7 +152,9 @@ class ChainDensity(Chain, Density):
         }
         edges = self.edges(parts.numbers, inputs.mapped)
 
-        def of_some(some: slice) -> tuple[Float[np.ndarray, "m j"], Float[np.ndarray, " j"]]:
+        def of_some(
+            some: Int[np.ndarray, " j"],
+        ) -> tuple[Float[np.ndarray, "m j"], Float[np.ndarray, " j"]]:
             rows, where = Inputs(*(part[some] for part in inputs)), edges[:, some]
             lines = self.mixture_lines(rows, where, wanted)
             found, error = np.zeros(lines[:, 0].shape), np.zeros(lines.shape[2])
@@ -169,8 +171,9 @@ class ChainDensity(Chain, Density):
                     error[here] += more
             return found, error
 
-        starts = range(0, len(logs), _ROWS)
-        blocks = [slice(start, start + _ROWS) for start in starts]
+        # Rows with the same columns side by side: they share the factors of the mixture.
+        order = np.arange(len(logs)) if there.all() else np.lexsort(there.T)
+        blocks = [order[start : start + _ROWS] for start in range(0, len(logs), _ROWS)]
         for some, (found, error) in zip(blocks, in_threads(of_some, blocks), strict=True):
             logs[some], errors[some] = found.T, error
         center = self.marginals.standardizer.center

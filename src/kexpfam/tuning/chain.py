@@ -15,6 +15,8 @@ Categories are in `kexpfam.tuning.categories`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -58,8 +60,8 @@ _PATIENCE, _GOING_ON = 2, 1e-3
 _PATH_GAIN = 1e-4
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
-# Nodes 0.4 apart: the functions of a residual are wider than that, and smooth.
-_EVERY_FOURTH = slice(None, None, 4)
+# Nodes 0.2 apart: with half of them, tilts of spiky columns are fitted to what lies between.
+_EVERY_OTHER = slice(None, None, 2)
 
 
 def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> NumberChoice:
@@ -77,15 +79,17 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
         if choice.share > 0:
             stacked = bell.beside(problem, choice)
             choice = choice._replace(term=_with_bell(choice, bell))
-    tilt = None
+    tilt, penalties = None, PENALTIES
     for n_functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
         some = slice(0, rows)
         functions = functions_for(problem.inputs[some], covariance, n_functions)
         tilt = best_tilt(
-            functions, _tilt_problem(problem.where(some), stacked, functions), held[some]
+            functions, _tilt_problem(problem.where(some), stacked, functions), held[some], penalties
         )
         if tilt is None:
             break
+        # More functions and rows want no stronger penalty.
+        penalties = PENALTIES[max(PENALTIES.index(tilt.penalty) - 1, 0) :]
     if tilt is None:
         return choice
     term = choice.term._replace(functions=tilt.functions, coefficients=tilt.coefficients)
@@ -178,7 +182,7 @@ def _tilt_problem(
     """The convex problem of some rows, the first ones."""
     some = slice(0, len(problem.weights))
     line = OnLine(*(part[some] for part in stacked))
-    nodes = NODES[_EVERY_FOURTH]
+    nodes = NODES[_EVERY_OTHER]
     return TiltProblem(
         functions(problem.inputs),
         residual_functions(line.residuals(problem.within)),
@@ -202,7 +206,10 @@ def functions_for(
 
 @one_blas_thread()
 def best_tilt(
-    functions: InputFunctions, problem: TiltProblem, held: Bool[np.ndarray, " n"]
+    functions: InputFunctions,
+    problem: TiltProblem,
+    held: Bool[np.ndarray, " n"],
+    penalties: Sequence[float] = PENALTIES,
 ) -> TiltChoice | None:
     """The tilt that held-out rows prefer; None where none is better than no tilt."""
     if not 0 < held.sum() < len(held):
@@ -210,8 +217,8 @@ def best_tilt(
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
-    path = likeliest_path(problem.where(~held), PENALTIES, STEPS, least_gain=_PATH_GAIN)
-    for penalty, coefficients in zip(PENALTIES, path, strict=True):
+    path = likeliest_path(problem.where(~held), penalties, STEPS, least_gain=_PATH_GAIN)
+    for penalty, coefficients in zip(penalties, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
         if gain > best[0]:
