@@ -55,7 +55,7 @@ def _category_problem(
         levels,
         np.log(shares)[None],
         weights / weights.sum(),
-    )
+    ).single()
     return functions, problem, there
 
 
