@@ -55,7 +55,7 @@ __all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chai
 
 Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
-_JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
+_JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 256, 64
 
 
 class ChainSettings(NamedTuple):
@@ -135,7 +135,8 @@ def _fitted_beside(
             density,
             _some(judging, _JUDGES),
             _some(training, _TRAINING),
-            _DRAWS,
+            # As many as rows judge, beside which more would say little.
+            int(np.clip(len(judging.weights), _FEWEST_DRAWS, _DRAWS)),
             np.random.default_rng(seed),
             gated=settings.gate,
         )
