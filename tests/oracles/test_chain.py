@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ from kexpfam.base.line import (
     points_on_line,
 )
 from kexpfam.base.location import Location
-from kexpfam.base.ordered import OrderedMixture, walk
+from kexpfam.base.ordered import OrderedMixture, walk, walk_to_last
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.layout import layout_of
 from kexpfam.data.marginals import Marginals
@@ -72,7 +73,9 @@ def make_chain(*kinds, seed=0, tilted=True):
             points = generator.standard_normal((8, n_inputs))
             root = 0.05 * generator.standard_normal((8, 3))
             location = Location(covariance, points, 0.2 * generator.standard_normal(8), root, 0.2)
-            term = term._replace(location=location, factor=0.9, share=0.4, plain=number % 4 == 1)
+            term = term._replace(
+                location=location, factor=0.9, share=0.4, wide_share=0.15, plain=number % 4 == 1
+            )
         numbers.append(term)
     marginals = mixture = None
     if n_numbers:
@@ -235,6 +238,32 @@ def parts_of(mixture, columns):
     ]
 
 
+def test_a_bell_is_two_normals_with_and_without_a_tilt(generator):
+    chain = make_chain(REAL, REAL)
+    term, inputs = chain.number_terms[1], generator.standard_normal((5, 1))
+    points = generator.standard_normal(5)
+    _, means, scales = term.bell(inputs)
+    expected = stats.norm.pdf(points[:, None], means, scales) @ [0.85, 0.15]
+    np.testing.assert_allclose(np.exp(term.bell_log_density(inputs, points)), expected, rtol=1e-12)
+    # A tilt of nothing asks for masses and changes no density.
+    bell = term._replace(functions=None, coefficients=None)
+    flat = term._replace(coefficients=np.zeros_like(term.coefficients))
+    rows = generator.standard_normal((5, 2))
+    alone, beside = (
+        replace(chain, number_terms=(chain.number_terms[0], one)).log_density(rows)
+        for one in (bell, flat)
+    )
+    np.testing.assert_allclose(alone, beside, rtol=1e-9)
+
+
+def test_combinations_of_functions_need_not_be_made_of_them(generator):
+    functions = functions_of(3, generator)
+    rows = 2 * generator.standard_normal((300, 3))
+    coefficients = generator.standard_normal((functions.n_functions, 4))
+    expected = functions(rows) @ coefficients
+    np.testing.assert_allclose(functions.combined(rows, coefficients), expected, rtol=1e-9)
+
+
 def log_density_of(mixture, rows, columns):
     return np.log(sum(w * d.pdf(rows[:, columns]) for w, d in parts_of(mixture, columns)))
 
@@ -248,6 +277,10 @@ def test_conditionals_of_a_mixture_are_ratios_of_its_marginals(generator):
         if column:
             expected = expected - log_density_of(mixture, rows, list(range(column)))
         np.testing.assert_allclose(walked.log_density[:, column], expected, rtol=1e-9)
+        whole = mixture.factors(np.ones(4, bool)).first(column + 1)
+        alone = walk_to_last(whole, rows[:, : column + 1])
+        for one, other in zip(alone, walked.columns[column], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
     rows[:3, 1] = np.nan
     expected = log_density_of(mixture, rows[:3], [0, 2, 3])
     np.testing.assert_allclose(mixture.log_marginal(rows)[:3], expected, rtol=1e-9)
@@ -301,8 +334,10 @@ def test_numbers_on_the_line_against_scipy(support, generator):
 
 
 def test_points_between_no_ends_keep_the_digits_of_their_tails():
-    log_weights = np.log([[0.6, 0.4]])
-    centers, deviations = np.array([[0.2, 1.0]]), np.array([[0.5, 0.1]])
+    # Components without weight are not looked at.
+    log_weights = np.append(np.log([[0.6, 0.4]]), np.full((1, 3), -80.0), axis=1)
+    centers = np.array([[0.2, 1.0, 0.3, 0.4, 0.5]])
+    deviations = np.array([[0.5, 0.1, 0.3, 0.3, 0.3]])
     for at in (-12.0, 0.4, 12.0):
         places = (at - centers) / deviations
         shares = np.exp(log_weights[0])

@@ -61,6 +61,10 @@ def test_slopes_and_bends_are_derivatives(gaussianized, two_humps):
     np.testing.assert_allclose(np.exp(curve.log_slopes), difference("values"), rtol=1e-5)
     np.testing.assert_allclose(curve.first, difference("log_slopes"), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(curve.second, difference("first"), rtol=1e-4, atol=1e-4)
+    slopes = gaussianized.log_slopes(rows, curve.values)
+    np.testing.assert_allclose(slopes, curve.log_slopes, rtol=1e-9, atol=1e-9)
+    alone = gaussianized.column(1).curve(rows[:, 1:])
+    np.testing.assert_allclose(alone.values, curve.values[:, 1:], rtol=1e-12)
 
 
 @pytest.mark.parametrize("distance", [10.0, 40.0, 1000.0])
@@ -68,6 +72,8 @@ def test_far_out_the_map_stays_finite_and_returns(distance, gaussianized):
     rows = np.array([[-distance, -distance], [distance, distance]])
     curve = gaussianized.curve(rows)
     assert all(np.isfinite(part).all() for part in curve)
+    slopes = gaussianized.log_slopes(rows, curve.values)
+    np.testing.assert_allclose(slopes, curve.log_slopes, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(gaussianized.backward(curve.values), rows, rtol=1e-6)
 
 

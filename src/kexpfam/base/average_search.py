@@ -41,6 +41,7 @@ from kexpfam.data.coordinates import FEW_ROWS_PER_COLUMN
 from kexpfam.data.sketch import Sketch
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.progress import Progress
+from kexpfam.threads import in_threads
 
 __all__ = ["LARGEST", "AveragedMixtureBase", "choose_average"]
 
@@ -198,14 +199,14 @@ class _Trials(NamedTuple):
         # One Gaussian has nothing to be shrunk to.
         shrinkages = _SHRINKAGES if size > 1 else _SHRINKAGES[:1]
         paths = [mixture_path(table, [Start(size, self.seed)], shrinkages) for table in self.tables]
+
+        def judged(fold: int) -> Float[np.ndarray, " j"]:
+            (mixture,) = next(paths[fold])
+            return log_densities_of(mixture, self.judges[fold])
+
         highest, n_worse = -np.inf, 0
-        for shrinkage, *mixtures in zip(shrinkages, *paths, strict=True):
-            own[shrinkage] = np.concatenate(
-                [
-                    log_densities_of(mixture, judges)
-                    for (mixture,), judges in zip(mixtures, self.judges, strict=True)
-                ]
-            )
+        for shrinkage in shrinkages:
+            own[shrinkage] = np.concatenate(list(in_threads(judged, range(len(paths)))))
             mean = self.mean(own[shrinkage])
             n_worse = 0 if mean >= highest else n_worse + 1
             if n_worse > _PATIENCE:

@@ -27,9 +27,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import lapack
-from scipy.linalg.blas import dsyrk
 from scipy.optimize import minimize
+
+from kexpfam.unlocked import add_products, factored, invert_factored, solve_lower
 
 __all__ = ["Covariance", "Kind", "evidence", "tune_covariance"]
 
@@ -139,15 +139,18 @@ def evidence(
     profile, slope = _profile(kind, _squares(rows, rows, found.length_scale))
     # Only the lower triangle is summed, factored and inverted; profile and slope are symmetric.
     planes = np.column_stack([np.sqrt(found.plane / n_columns) * rows, np.ones(n_rows)])
-    matrix = dsyrk(1.0, planes, beta=found.smooth, c=profile.T, lower=True)
-    matrix[np.diag_indices(n_rows)] += found.noise * relative
-    factor, failed = lapack.dpotrf(matrix, lower=True, overwrite_a=True)
-    if failed:
+    half = np.triu(profile).T
+    add_products(half, planes, found.smooth)
+    half[np.diag_indices(n_rows)] += found.noise * relative
+    if not factored(half):
         return -np.inf, np.zeros(len(logs))
-    coefficients, _ = lapack.dpotrs(factor, targets, lower=True)
-    value = -0.5 * targets @ coefficients - np.log(np.diag(factor)).sum()
-    # LAPACK leaves the other triangle as it was: zeros.
-    half, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
+    coefficients = targets[:, None].copy()
+    solve_lower(half, coefficients)
+    solve_lower(half, coefficients, turned=True)
+    coefficients = coefficients[:, 0]
+    value = -0.5 * targets @ coefficients - np.log(np.diag(half)).sum()
+    # The inverse, too, has its lower half alone; the other one is zero throughout.
+    invert_factored(half)
     variances = np.diag(half).copy()
     smooth = coefficients @ profile @ coefficients - 2 * np.vdot(half.T, profile) + variances.sum()
     plane = ((coefficients @ rows) ** 2).sum() - 2 * np.vdot(rows, half @ rows)

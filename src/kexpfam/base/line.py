@@ -14,6 +14,7 @@ v = below/(below + above) of its distribution.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -116,16 +117,36 @@ def points_on_line(
     density: Float[np.ndarray, " n"],
 ) -> OnLine:
     """Points under mixtures without ends, from their places (t − c)/s in all components."""
+    sums, (log_weights, places), _ = _live(log_weights, places)
     weights = np.exp(log_weights)
     nearer = ndtr(-np.abs(places))
     nearer *= weights
     positive = places > 0
-    beyond = np.where(positive, nearer, 0.0).sum(axis=1)
-    left, right = nearer.sum(axis=1) - beyond, np.where(positive, weights, 0.0).sum(axis=1)
+    beyond = sums(np.where(positive, nearer, 0.0))
+    left, right = sums(nearer) - beyond, sums(np.where(positive, weights, 0.0))
     # Of components on the nearer side what is beyond the point, of the others all but that.
     below = left + np.maximum(right - beyond, 0.0)
-    above = beyond + np.maximum(weights.sum(axis=1) - right - left, 0.0)
+    above = beyond + np.maximum(sums(weights) - right - left, 0.0)
     return OnLine(density, np.full(len(density), -np.inf), below, above)
+
+
+def _live(
+    log_weights: Float[np.ndarray, "n k"], *others: Float[np.ndarray, "n k"]
+) -> tuple[Callable[[np.ndarray], np.ndarray], tuple[np.ndarray, ...], np.ndarray]:
+    """Sums over components, what they are sums of, and which rows that belongs to.
+
+    Where few components have a weight that double precision can add to the others, those alone.
+    """
+    live = log_weights > _NEGLIGIBLE
+    parts = (log_weights, *others)
+    if np.count_nonzero(live) >= _WORTH_TAKING * live.size:
+        return lambda values: values.sum(axis=1), parts, np.arange(len(live))[:, None]
+    rows, taken = np.nonzero(live)
+
+    def sums(values: np.ndarray) -> np.ndarray:
+        return np.bincount(rows, values, minlength=len(live))
+
+    return sums, tuple(one[rows, taken] for one in parts), rows
 
 
 def _masses(
@@ -137,13 +158,7 @@ def _masses(
     cells: bool,
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
     """Masses below and above, up to the ends."""
-    # Where few components have a weight that double precision can add to the others, those alone.
-    live = log_weights > _NEGLIGIBLE
-    few = np.count_nonzero(live) < _WORTH_TAKING * live.size
-    logs, center, scale, rows = log_weights, centers, deviations, np.arange(len(live))[:, None]
-    if few:
-        rows, taken = np.nonzero(live)
-        logs, center, scale = (one[rows, taken] for one in (logs, center, scale))
+    sums, (logs, center, scale), rows = _live(log_weights, centers, deviations)
     weights = np.exp(logs)
     low, high = ((edge[rows] - center) / scale for edge in edges)
     if cells or np.isfinite(support).any():
@@ -155,13 +170,7 @@ def _masses(
     else:
         nearer = ndtr(-np.abs(low))
         below, above = np.where(low < 0, nearer, 1 - nearer), np.where(low < 0, 1 - nearer, nearer)
-    below, above = weights * below, weights * above
-    if not few:
-        return below.sum(axis=1), above.sum(axis=1)
-    return (
-        np.bincount(rows, below, minlength=len(live)),
-        np.bincount(rows, above, minlength=len(live)),
-    )
+    return sums(weights * below), sums(weights * above)
 
 
 def _between(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -21,10 +21,10 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from kexpfam.base.ordered import Column, Factors, Walked, walk
+from kexpfam.base.ordered import Column, Factors, Walked, walk, walk_to_last
 from kexpfam.base.shrunk import monomials
 
-__all__ = ["walk_live"]
+__all__ = ["walk_live", "walk_live_to"]
 
 _FAR_BELOW = 30.0
 # Components are dropped once so many of them can be.
@@ -69,6 +69,13 @@ def walk_live(factors: Factors, rows: Float[np.ndarray, "n w"]) -> Walked:
         log_density[:, column] = step[:, 0]
         logs = np.subtract(after, step, out=after)
     return Walked(tuple(columns), log_density)
+
+
+def walk_live_to(factors: Factors, rows: Float[np.ndarray, "n w"], place: int) -> Column:
+    """One column; of few components the factors must be those of the columns up to it."""
+    if factors.polynomials is None:
+        return walk_to_last(factors, rows)
+    return walk_live(factors, rows).columns[place]
 
 
 def _packed(

@@ -49,13 +49,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cholesky, eigh, eigvalsh, lapack
-from scipy.linalg.blas import dsyrk
 from scipy.optimize import minimize
 
 from kexpfam.base.bell import bell_gradient, bell_log_density
 from kexpfam.base.covariance import Covariance
 from kexpfam.exceptions import SingularSystemError
+from kexpfam.unlocked import add_products, invert_lower
 
 __all__ = [
     "LeftOut",
@@ -132,8 +131,9 @@ def fit_exact(
     """With all rows as points."""
     matrix = covariance.between(rows, rows)
     matrix[np.diag_indices_from(matrix)] += noises + _JITTER
-    factor = cholesky(matrix, lower=True, overwrite_a=True)
-    root = lapack.dtrtri(factor, lower=True)[0].T
+    factor = np.asfortranarray(np.linalg.cholesky(matrix))
+    invert_lower(factor)
+    root = factor.T
     coefficients = root @ (targets @ root)
     precision = (root**2).sum(axis=1)
     left_out = LeftOut(targets - coefficients / precision, np.maximum(1 / precision - noises, 0.0))
@@ -149,7 +149,7 @@ def fewer_directions(location: Location, noises: Float[np.ndarray, " p"]) -> Loc
     """
     roots = np.sqrt(noises)
     gram = location.covariance.between(location.points, location.points) / np.outer(roots, roots)
-    values, vectors = eigh((gram + gram.T) / 2, overwrite_a=True)
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     kept = values / (1 + np.maximum(values, 0.0)) > _LEAST_TOLD
     root = vectors[:, kept] / (roots[:, None] * np.sqrt(1 + values[kept]))
     return location._replace(root=np.ascontiguousarray(root))
@@ -176,12 +176,12 @@ def add_to_location(
     if sums is None:
         empty = np.zeros((len(points), len(points)), order="F")
         sums = LocationSums(empty, np.zeros(len(points)), np.zeros(()), np.zeros(()))
-    products, pulls = sums.products, np.array(sums.pulls)
+    products, pulls = np.asfortranarray(sums.products), np.array(sums.pulls)
     for part in _parts(len(rows)):
         roots = np.sqrt(weights[part])
         weighed = covariance.between(rows[part], points) * roots[:, None]
         # Only the upper half is summed.
-        products = dsyrk(1.0, weighed.T, beta=1.0, c=products, overwrite_c=1)
+        add_products(products, weighed.T, upper=True)
         pulls += (targets[part] * roots) @ weighed
     squares, weight = sums.squares + weights @ targets**2, sums.weight + weights.sum()
     return LocationSums(products, pulls, np.asarray(squares), np.asarray(weight))
@@ -227,18 +227,20 @@ class PointsLocation(NamedTuple):
 
     def calibrated(
         self,
-        rows: Float[np.ndarray, "n d"],
         targets: Float[np.ndarray, " n"],
         noises: Float[np.ndarray, " n"],
+        left_out: LeftOut,
     ) -> PointsLocation:
-        """With the noise that the last rows of the sums prefer, each left out.
+        """With the noise that the last of the rows prefer that were left out of the sums.
 
         The points, which are the first, have no variance that the points cannot see.
         """
         some = slice(-_CALIBRATED_ROWS, None)
-        left_out = self.left_out(rows[some], targets[some], noises[some])
         noise = _likeliest_noise(
-            targets[some] - left_out.mean, left_out.variance, 1 / noises[some], self.location.noise
+            (targets - left_out.mean)[some],
+            left_out.variance[some],
+            1 / noises[some],
+            self.location.noise,
         )
         return self._replace(location=self.location._replace(noise=noise))
 
@@ -248,14 +250,14 @@ def solve_points(
 ) -> PointsLocation:
     """The location of sums over rows; `unit` is the weight of a row with the noise σ²."""
     gram = covariance.between(points, points)
-    sizes, axes = eigh((gram + gram.T) / 2, overwrite_a=True)
+    sizes, axes = np.linalg.eigh((gram + gram.T) / 2)
     seen = sizes > _LEAST_SEEN * sizes[-1]
     axes = axes[:, seen] / np.sqrt(sizes[seen])
     noise = covariance.noise * unit
     products = _from_upper_half(sums.products) / noise
     # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
     inner = axes.T @ products @ axes
-    told, directions = eigh((inner + inner.T) / 2, overwrite_a=True)
+    told, directions = np.linalg.eigh((inner + inner.T) / 2)
     # In the order of memory that files keep, so that products are rounded alike.
     whitening = np.ascontiguousarray(axes @ directions)
     pulls = (sums.pulls @ whitening) / noise
@@ -331,7 +333,7 @@ def refuse_impossible(sums: LocationSums) -> None:
     matrix[:-1, :-1] = _from_upper_half(sums.products)
     matrix[-1, :-1] = matrix[:-1, -1] = sums.pulls
     matrix[-1, -1] = sums.squares
-    values = eigvalsh(matrix, overwrite_a=True)
+    values = np.linalg.eigvalsh(matrix)
     if values[0] < _NEGATIVE * max(float(values[-1]), 0.0):
         raise SingularSystemError("sums with a negative eigenvalue, which no rows have.")
 
@@ -347,11 +349,12 @@ def fit_points(
     """With fewer points than rows; κ is chosen, unless its ratio to the noise is given."""
     sums = add_to_location(None, covariance, points, rows, targets, covariance.noise / noises)
     found = solve_points(covariance, points, sums, 1.0)
+    left_out = found.left_out(rows, targets, noises)
     if noise_ratio is None:
-        found = found.calibrated(rows, targets, noises)
+        found = found.calibrated(targets, noises, left_out)
     else:
         found = found.with_noise_ratio(noise_ratio)
-    return found.location, found.left_out(rows, targets, noises)
+    return found.location, left_out
 
 
 def _parts(n_rows: int) -> Iterator[slice]:

@@ -39,6 +39,7 @@ __all__ = [
     "patterns_of",
     "surely_positive",
     "walk",
+    "walk_to_last",
 ]
 
 # Variances in units of the largest: what rounding takes from a covariance of a hundred columns.
@@ -258,6 +259,19 @@ def walk(factors: Factors, rows: Float[np.ndarray, "n w"]) -> Walked:
         for column in range(n_columns)
     )
     return Walked(tuple(columns), np.diff(top + log_sums, axis=1))
+
+
+def walk_to_last(factors: Factors, rows: Float[np.ndarray, "n w"]) -> Column:
+    """The last column alone."""
+    n_columns, n_components = factors.deviations.shape
+    residuals = (rows @ factors.turns.reshape(n_columns, -1)).reshape(-1, n_columns, n_components)
+    residuals -= factors.shifts
+    before = residuals[:, :-1]
+    logs = factors.log_weights - np.log(factors.deviations[:-1]).sum(axis=0)
+    logs = logs - 0.5 * np.einsum("nwk,nwk->nk", before, before)
+    logs -= logs.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    return Column(logs, residuals[:, -1], factors.deviations[-1])
 
 
 def normal_numbers(uniform: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

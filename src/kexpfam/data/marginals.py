@@ -133,6 +133,37 @@ class Marginals:
             first, second = first / size, second / size / size
         return Curve(values, log_slopes - numpy.log(size), first, second)
 
+    def log_slopes(
+        self, rows: Float[np.ndarray, "n d"], values: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        """log dt/dx where t is known, block by block."""
+        parts = _blocks(len(rows))
+        return np.concatenate([self._log_slopes(rows[part], values[part]) for part in parts])
+
+    def _log_slopes(
+        self, rows: Float[np.ndarray, "n d"], values: Float[np.ndarray, "n d"]
+    ) -> Float[np.ndarray, "n d"]:
+        units = self.standardizer.forward(rows)
+        logs = (self.exponents - 1) * np.sign(units) * np.log1p(np.abs(units))
+        logs -= np.log(self.scale) + np.log(self.standardizer.scale)
+        if self.weights.shape[1] == 1:
+            return logs
+        places = (self._powered(units)[:, :, None] - self.means) / self.deviations
+        heights = (self.weights / self.deviations * np.exp(-(places**2) / 2)).sum(axis=2)
+        # Where a density has few digits left, logarithms throughout.
+        far = (heights < _TINY).any(axis=1)
+        with np.errstate(divide="ignore"):
+            logs += np.log(heights) + values**2 / 2
+        logs[far] = self.block_curve(rows[far]).log_slopes
+        return logs
+
+    def column(self, number: int) -> Marginals:
+        """The map of one column."""
+        own = slice(number, number + 1)
+        standardizer = Standardizer(self.standardizer.center[own], self.standardizer.scale[own])
+        parts = (self.exponents, self.center, self.scale, self.weights, self.means, self.deviations)
+        return Marginals(standardizer, *(part[own] for part in parts))
+
     def _gaussianized(self, units: Float[Any, "n d"]) -> Curve:
         numpy = namespace(units)
         columns = np.broadcast_to(np.arange(units.shape[1]), units.shape)

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigh
 
 from kexpfam.base.covariance import Covariance, Kind
 
@@ -32,7 +31,7 @@ __all__ = ["WIDER", "InputFunctions", "input_functions"]
 WIDER = (1.0, 2.0, 4.0)
 # Of the largest eigenvalue; smaller ones are rounding.
 _LEAST_EIGENVALUE = 1e-10
-# Rows at a time: few enough that their sections stay in the processor's cache.
+# Rows at a time: few enough that a block of kernel values stays in the processor's cache.
 _BLOCK = 256
 
 
@@ -54,14 +53,35 @@ class InputFunctions(NamedTuple):
     def __call__(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
         found = np.empty((len(rows), self.n_functions))
         n_plain = 1 + len(self.length_scale)
-        for first in range(0, len(rows), _BLOCK):
-            part = slice(first, first + _BLOCK)
-            sections = _sections(self.kind, self.length_scale, rows[part], self.points)
-            near = np.minimum(len(WIDER) * sections.max(axis=1, keepdims=True), 1.0)
+        for start in range(0, len(rows), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            sections, near = self._near(rows[part])
             found[part, :1] = near
             found[part, 1:n_plain] = near * np.clip(rows[part], self.low, self.high)
             found[part, n_plain:] = sections @ self.whitening
         return found
+
+    def combined(
+        self, rows: Float[np.ndarray, "n d"], coefficients: Float[np.ndarray, "m k"]
+    ) -> Float[np.ndarray, "n k"]:
+        """Aᵀψ, without ψ itself: of whitened sections there are more than of combinations."""
+        n_plain = 1 + len(self.length_scale)
+        turned = self.whitening @ coefficients[n_plain:]
+        found = np.empty((len(rows), coefficients.shape[1]))
+        for start in range(0, len(rows), _BLOCK):
+            some = rows[start : start + _BLOCK]
+            sections, near = self._near(some)
+            held = np.clip(some, self.low, self.high)
+            plane = coefficients[0] + held @ coefficients[1:n_plain]
+            found[start : start + _BLOCK] = near * plane + sections @ turned
+        return found
+
+    def _near(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, "n 1"]]:
+        """k(x, P) and n(x)."""
+        sections = _sections(self.kind, self.length_scale, rows, self.points)
+        return sections, np.minimum(len(WIDER) * sections.max(axis=1, keepdims=True), 1.0)
 
 
 def input_functions(
@@ -72,7 +92,7 @@ def input_functions(
 ) -> InputFunctions:
     """Up to so many whitened sections at the points, beside the constant and the inputs."""
     gram = _sections(kind, length_scale, points, points)
-    values, vectors = eigh((gram + gram.T) / 2)
+    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     kept = values > _LEAST_EIGENVALUE * values[-1]
     values, vectors = values[kept][::-1][:n_functions], vectors[:, kept][:, ::-1][:, :n_functions]
     # The sign of an eigenvector is arbitrary; the same rows shall give the same functions.

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from kexpfam.base.line import OnLine
 from kexpfam.data.layout import Parts
@@ -37,9 +37,12 @@ from kexpfam.model.chain_slices import Chain
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Terms
 from kexpfam.model.density import Density
 from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio
-from kexpfam.threads import one_blas_thread
+from kexpfam.threads import in_threads, one_blas_thread
 
 __all__ = ["ChainDensity"]
+
+# Rows that one core looks at, column by column.
+_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -142,39 +145,54 @@ class ChainDensity(Chain, Density):
         logs, errors = np.zeros(parts.numbers.shape), np.zeros(len(parts.numbers))
         if self.marginals is None or self.mixture is None:
             return logs, errors
-        lattice = self.layout.is_lattice
-        edges = self.edges(parts.numbers, inputs.mapped)
         there = ~np.isnan(parts.numbers)
+        wanted = {
+            number: self.needs_masses(number)
+            for number in np.flatnonzero(there.any(axis=0)).tolist()
+        }
+        edges = self.edges(parts.numbers, inputs.mapped)
+
+        def of_some(
+            some: Int[np.ndarray, " j"],
+        ) -> tuple[Float[np.ndarray, "m j"], Float[np.ndarray, " j"]]:
+            rows, where = Inputs(*(part[some] for part in inputs)), edges[:, some]
+            lines = self.mixture_lines(rows, where, wanted)
+            found, error = np.zeros(lines[:, 0].shape), np.zeros(lines.shape[2])
+            for number in wanted:
+                own, here = rows, there[some, number]
+                if not here.all():
+                    own = Inputs(*(part[here] for part in rows))
+                line = OnLine(*lines[number][:, here])
+                line = self.with_bell(line, own, number, where[:, here, number])
+                found[number, here] = line.log_probability()
+                if self.number_terms[number].functions is not None:
+                    ratio, more = self._log_ratio(own, number, line)
+                    found[number, here] += ratio
+                    error[here] += more
+            return found, error
+
+        # Rows with the same columns side by side: they share the factors of the mixture.
+        order = np.arange(len(logs)) if there.all() else np.lexsort(there.T)
+        blocks = [order[start : start + _ROWS] for start in range(0, len(logs), _ROWS)]
+        for some, (found, error) in zip(blocks, in_threads(of_some, blocks), strict=True):
+            logs[some], errors[some] = found.T, error
         center = self.marginals.standardizer.center
-        slopes = self.marginals.curve(np.where(there, parts.numbers, center)).log_slopes
-        for walked, members in self.walked(inputs):
-            own = Inputs(*(part[members] for part in inputs))
-            first = self.scores.directions.shape[1]
-            for number in np.flatnonzero(there[members].any(axis=0)).tolist():
-                if self.number_terms[number].is_empty and not self.needs_masses(number):
-                    logs[members, number] = walked.log_density[:, first + number]
-                    continue
-                line = self.on_line(
-                    walked, own, number, edges[:, members, number], self.needs_masses(number)
-                )
-                found, error = self._tilted(own, number, line)
-                errors[members] += error
-                logs[members, number] = found
-        logs += np.where(lattice, 0.0, slopes)
+        slopes = self.marginals.log_slopes(
+            np.where(there, parts.numbers, center), inputs.mapped
+        )  # fmt: skip
+        logs += np.where(self.layout.is_lattice, 0.0, slopes)
         return np.where(there, logs, 0.0), errors
 
-    def _tilted(
+    def _log_ratio(
         self, inputs: Inputs, number: int, line: OnLine
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        logs, errors = line.log_probability(), np.zeros(len(line.below))
+        """What the tilt of a number adds, and an estimate of the error in it."""
         term = self.number_terms[number]
-        if term.functions is None:
-            return logs, errors
         slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
         if self.layout.is_lattice[number]:
-            return logs + cell_log_ratio(slopes, *line.ends(), line.residuals()), errors
-        ratio, errors = log_ratio(slopes, line.residuals())
-        return logs + ratio, errors
+            ratio = cell_log_ratio(slopes, *line.ends(), line.residuals())
+            return ratio, np.zeros(len(ratio))
+        return log_ratio(slopes, line.residuals())
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """∂ log p / ∂x_j; NaN for columns with masses, and where a value is missing."""

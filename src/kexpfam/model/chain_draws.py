@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.base.line import line_mixture_draws, line_mixture_quantiles
-from kexpfam.base.ordered import Walked
+from kexpfam.base.ordered import Column
 from kexpfam.data.layout import Parts
 from kexpfam.model.chain_slices import Chain
 from kexpfam.model.chain_terms import Inputs
@@ -68,7 +68,6 @@ def _drawn_numbers(
     is_atom = chain.atoms(parts)
     inputs = chain.inputs(parts)
     mapped, plain = inputs.mapped.copy(), inputs.plain.copy()
-    plain_matters = any(term.plain for term in chain.number_terms)
     for number in np.flatnonzero(wanted).tolist():
         open_ = np.isnan(numbers[:, number]) & ~is_atom[:, number]
         uniform = generator.random(len(numbers))
@@ -80,40 +79,31 @@ def _drawn_numbers(
         standing = own.mapped.copy()
         standing[:, number:] = 0.0
         found = np.empty(len(places))
-        for walked, some in chain.walked(own._replace(mapped=standing), number):
+        for column, some in chain.conditionals(own._replace(mapped=standing), number):
             here = Inputs(*(part[some] for part in own))
-            found[some] = _drawn_values(chain, walked, here, number, uniform[places[some]])
+            found[some] = _drawn_values(chain, column, here, number, uniform[places[some]])
         mapped[places, number] = found
+        own_map = chain.marginals.column(number)
+        values = own_map.backward(found[:, None])
+        low, high = (end[number] for end in layout.support)
         if layout.is_lattice[number]:
-            low, high = layout.support
-            values = _unmapped(chain, mapped[places])[:, number]
-            values = np.clip(np.rint(values), low[number] + 0.5, high[number] - 0.5)
-            numbers[places, number] = values
-            mapped[places, number] = chain.mapped(numbers)[places, number]
-        if plain_matters:
-            plain[places, number] = chain.plain(_unmapped(chain, mapped[places]))[:, number]
-    low, high = layout.support
-    values = np.clip(_unmapped(chain, mapped), low, high)
-    keep = ~np.isnan(numbers) | np.isnan(mapped)
-    return np.where(keep, numbers, values)
-
-
-def _unmapped(chain: Chain, mapped: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-    assert chain.marginals is not None
-    return chain.marginals.backward(np.where(np.isnan(mapped), 0.0, mapped))
+            values = np.clip(np.rint(values), low + 0.5, high - 0.5)
+            mapped[places, number] = own_map.forward(values)[:, 0]
+        numbers[places, number] = np.clip(values, low, high)[:, 0]
+        plain[places, number] = own_map.standardizer.forward(values)[:, 0]
+    return numbers
 
 
 def _drawn_values(
     chain: Chain,
-    walked: Walked,
+    column: Column,
     inputs: Inputs,
     number: int,
     uniform: Float[np.ndarray, " n"],
 ) -> Float[np.ndarray, " n"]:
     """Mapped numbers of a column."""
-    place = chain.scores.directions.shape[1] + number
     term = chain.number_terms[number]
-    log_weights, residuals, deviations = walked.columns[place]
+    log_weights, residuals, deviations = column
     deviations = np.broadcast_to(deviations, residuals.shape)
     centers = -deviations * residuals
     if term.location is not None:

@@ -6,7 +6,7 @@ it, and `kexpfam.model.chain_draws` draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -14,10 +14,16 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kexpfam.base.bell import bell_log_density
 from kexpfam.base.line import OnLine, on_line, points_on_line
-from kexpfam.base.live import walk_live
-from kexpfam.base.ordered import BLOCK_NUMBERS, Factors, OrderedMixture, Walked, patterns_of
+from kexpfam.base.live import walk_live, walk_live_to
+from kexpfam.base.ordered import (
+    BLOCK_NUMBERS,
+    Column,
+    Factors,
+    OrderedMixture,
+    Walked,
+    patterns_of,
+)
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.marginals import Marginals
 from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
@@ -126,16 +132,27 @@ class Chain:
                 edges[side] = np.where(lattice, np.where(last, end, moved), edges[side])
         return edges
 
-    def walked(
-        self, inputs: Inputs, last: int | None = None
-    ) -> Iterator[tuple[Walked, np.ndarray]]:
-        """Conditionals of the mixture, for some rows after the other, and which rows they are.
+    def walked(self, inputs: Inputs) -> Iterator[tuple[Walked, np.ndarray]]:
+        """Conditionals of the mixture, for some rows after the other, and which rows they are."""
+        for factors, rows, some in self._blocks(inputs):
+            yield walk_live(factors, rows), some
 
-        Up to the number `last`, if given.
+    def conditionals(self, inputs: Inputs, number: int) -> Iterator[tuple[Column, np.ndarray]]:
+        """The same of one number."""
+        place = self.scores.directions.shape[1] + number
+        for factors, rows, some in self._blocks(inputs, place + 1):
+            yield walk_live_to(factors, rows, place), some
+
+    def _blocks(
+        self, inputs: Inputs, count: int | None = None
+    ) -> Iterator[tuple[Factors, Float[np.ndarray, "j w"], np.ndarray]]:
+        """Some rows after the other, the factors of what is there in them, and which they are.
+
+        Of the first `count` columns, if given.
         """
         assert self.mixture is not None
         rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
-        count = rows.shape[1] if last is None else self.scores.directions.shape[1] + last + 1
+        count = rows.shape[1] if count is None else count
         size = max(
             32 if self._factors.polynomials is not None else 16,
             BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)),
@@ -146,47 +163,65 @@ class Chain:
             for start in range(0, len(members), size):
                 some = members[start : start + size]
                 known = np.where(there, rows[some], 0.0)
-                yield walk_live(factors, known[:, : len(factors.deviations)]), some
+                yield factors, known[:, : len(factors.deviations)], some
 
-    def on_line(
-        self,
-        walked: Walked,
-        inputs: Inputs,
-        number: int,
-        edges: Float[np.ndarray, "two n"],
-        masses: bool = True,
-    ) -> OnLine:
-        """Where numbers of a column lie in the mixture's conditional, with the bell stacked.
+    def mixture_lines(
+        self, inputs: Inputs, edges: Float[np.ndarray, "two n m"], wanted: Mapping[int, bool]
+    ) -> Float[np.ndarray, "m four n"]:
+        """Where numbers lie in the mixture's conditionals: the parts of an `OnLine` each.
 
-        Without masses, of points between no ends, all that is right is the density.
+        `wanted` says of columns whether their masses are wanted, too. Without them, of points
+        between no ends, all that is right is the density.
         """
-        place = self.scores.directions.shape[1] + number
-        density, term = walked.log_density[:, place], self.number_terms[number]
-        if not masses:
-            half, nothing = np.full(len(density), 0.5), np.full(len(density), -np.inf)
-            line = OnLine(density, nothing, half, half)
-            if term.location is None:
-                return line
-            mean, scale = term.mean_and_scale(inputs.before(number, term.plain))
-            own = bell_log_density((edges[0] - mean) / scale) - np.log(scale)
-            bell = OnLine(own, nothing, half, half)
-            return line.stacked(bell, term.share * inputs.known[:, number])
-        log_weights, residuals, deviations = walked.columns[place]
-        mapped = inputs.mapped[:, number]
-        where = (
-            (edges[0], edges[1]),
-            tuple(self.support[:, number].tolist()),
-            bool(self.layout.is_lattice[number]),
-        )
-        if self._is_open[number]:
-            line = points_on_line(log_weights, residuals, density)
-        else:
-            at = np.where(np.isnan(mapped), 0.0, mapped)
-            centers = at[:, None] - deviations * residuals
-            line = on_line(log_weights, centers, deviations, *where, density)
+        first, lattice = self.scores.directions.shape[1], self.layout.is_lattice
+        found = np.full((edges.shape[2], 4, len(inputs.mapped)), np.nan)
+        found[:, 1], found[:, 2:] = -np.inf, 0.5
+        for walked, some in self.walked(inputs):
+            # These rows have the same columns.
+            there = ~np.isnan(inputs.mapped[some[0]])
+            for number, masses in wanted.items():
+                if not there[number]:
+                    continue
+                density = walked.log_density[:, first + number]
+                if not masses:
+                    found[number, 0, some] = density
+                    continue
+                log_weights, residuals, deviations = walked.columns[first + number]
+                if self._is_open[number]:
+                    line = points_on_line(log_weights, residuals, density)
+                else:
+                    line = on_line(
+                        log_weights,
+                        inputs.mapped[some, number][:, None] - deviations * residuals,
+                        deviations,
+                        (edges[0, some, number], edges[1, some, number]),
+                        tuple(self.support[:, number].tolist()),
+                        bool(lattice[number]),
+                        density,
+                    )
+                found[number][:, some] = np.stack(line)
+        return found
+
+    def with_bell(
+        self, line: OnLine, inputs: Inputs, number: int, edges: Float[np.ndarray, "two n"]
+    ) -> OnLine:
+        """Numbers of a column where they lie in the mixture's conditional, with the bell stacked.
+
+        Without masses as above.
+        """
+        term = self.number_terms[number]
         if term.location is None:
             return line
-        bell = on_line(*term.bell(inputs.before(number, term.plain)), *where)
+        before = inputs.before(number, term.plain)
+        if self.needs_masses(number):
+            bell = on_line(
+                *term.bell(before),
+                (edges[0], edges[1]),
+                tuple(self.support[:, number].tolist()),
+                bool(self.layout.is_lattice[number]),
+            )
+        else:
+            bell = line._replace(density=term.bell_log_density(before, edges[0]))
         return line.stacked(bell, term.share * inputs.known[:, number])
 
     def needs_masses(self, number: int) -> bool:

@@ -17,6 +17,8 @@ from kexpfam.features.inputs import InputFunctions
 
 __all__ = ["CategoryTerm", "Inputs", "NumberTerm", "Scores", "Terms"]
 
+_HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
+
 
 class Scores(NamedTuple):
     """A few directions in which the indicators vary most, in units of their deviation."""
@@ -39,7 +41,7 @@ class CategoryTerm(NamedTuple):
         """Of all levels at rows."""
         logs = np.broadcast_to(self.log_shares, (len(inputs), len(self.log_shares)))
         if self.functions is not None and self.coefficients is not None:
-            logs = logs + self.functions(inputs) @ self.coefficients
+            logs = logs + self.functions.combined(inputs, self.coefficients)
         return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
@@ -87,11 +89,24 @@ class NumberTerm(NamedTuple):
             logs = np.log(self.bell_shares) * ones
         return logs, mean[:, None] * ones, scale[:, None] * WIDTHS
 
+    def bell_log_density(
+        self, inputs: Float[np.ndarray, "n i"], points: Float[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """The logarithm of the bell's density at a point for each row."""
+        mean, scale = self.mean_and_scale(inputs)
+        squares = ((points - mean) / scale) ** 2 / 2
+        with np.errstate(divide="ignore"):
+            heights = np.log(self.bell_shares / WIDTHS) - _HALF_LOG_TWO_PI
+        narrow, wide = (
+            height - squares / width**2 for height, width in zip(heights, WIDTHS, strict=True)
+        )
+        return np.logaddexp(narrow, wide) - np.log(scale)
+
     def slopes(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
         """Aᵀψ at rows."""
         assert self.functions is not None
         assert self.coefficients is not None
-        return self.functions(inputs) @ self.coefficients
+        return self.functions.combined(inputs, self.coefficients)
 
 
 class Inputs(NamedTuple):

@@ -8,8 +8,8 @@ distribution a standard normal, whatever its shape. The tilted density is the ol
 with functions b of the residual and ε = 0.01, so that it loses at most 4.6 nats to the old one
 anywhere. Z is the trapezoid rule on equal nodes over ±8, which converges faster than any power of
 the step; half of the nodes give the error estimate, and rows where that is too large get more. For
-masses and draws the tilt is constant around each node: then masses of cells add up to one exactly,
-and the distribution function is inverted in closed form.
+masses and draws, with twice as many, the tilt is constant around each node: then masses of cells
+add up to one exactly, and the distribution function is inverted in closed form.
 
 | symbol | name   | shape  |
 |--------|--------|--------|
@@ -35,6 +35,7 @@ _EDGES = np.concatenate([[0.0], ndtr((NODES[1:] + NODES[:-1]) / 2), [1.0]])
 _MASSES = np.concatenate([np.diff(_EDGES[:81]), [2 * (_EDGES[81] - 0.5)],
                           np.diff(_EDGES[:81])[::-1]])  # fmt: skip
 _TOLERANCE, _MOST_NODES = 1e-6, 1281
+_EVERY_OTHER = slice(None, None, 2)
 # Cells with less mass than this, which rounding would spoil, take the tilt at their middle.
 _THIN = 1e-10
 _TINY = 1e-300
@@ -57,8 +58,9 @@ def log_ratio(
 def _log_normalizers(
     slopes: Float[np.ndarray, "n k"],
 ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    totals, errors = _integrated(slopes, NODES, _AT_NODES)
-    poor, nodes = np.flatnonzero(errors > _TOLERANCE), NODES
+    nodes = NODES[_EVERY_OTHER]
+    totals, errors = _integrated(slopes, nodes, _AT_NODES[_EVERY_OTHER])
+    poor = np.flatnonzero(errors > _TOLERANCE)
     while len(poor) and 2 * len(nodes) - 1 <= _MOST_NODES:
         nodes = np.linspace(-REACH, REACH, 2 * len(nodes) - 1)
         totals[poor], errors[poor] = _integrated(slopes[poor], nodes, residual_functions(nodes))

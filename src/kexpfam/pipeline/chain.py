@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.base.averaged import AverageSearch
-from kexpfam.base.line import OnLine
+from kexpfam.base.ordered import OrderedMixture
 from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.degenerate import warn_of_degeneracies
 from kexpfam.data.layout import Layout, layout_of
@@ -39,19 +39,23 @@ from kexpfam.pipeline.chain_ground import (
 )
 from kexpfam.progress import Progress
 from kexpfam.threads import in_threads, in_turn, one_blas_thread
-from kexpfam.tuning.categories import CategoryChoice, choose_category, fit_category
+from kexpfam.tuning.categories import (
+    CategoryChoice,
+    choose_category,
+    chosen_category,
+    fit_category,
+)
 from kexpfam.tuning.chain import choose_number, fit_number
 from kexpfam.tuning.gate import Weighted, compare
 from kexpfam.tuning.number_choices import NumberChoice
-from kexpfam.tuning.number_problem import number_problem
-from kexpfam.tuning.table_base import BaseChoice
+from kexpfam.tuning.number_problem import NumberProblems
 from kexpfam.tuning.table_rows import TableRows
 
 __all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chain"]
 
 Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
-_JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
+_JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 256, 64
 
 
 class ChainSettings(NamedTuple):
@@ -118,24 +122,27 @@ def _fitted_beside(
 ) -> ChainFit:
     """Column by column, what pays beside the mixture; then the gate, and a last fit."""
     layout = rows.layout
-    base, lines, judged = ground.base, ground.lines, ground.judged
+    base, judged = ground.base, ground.judged
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
-    choices = _chosen(rows, base, lines, others, progress) if judged else _nothing(layout)
+    density = base.density(layout, None)
+    problems = NumberProblems.of(rows, density, density.inputs(rows.parts), ground.lines)
+    choices = _chosen(problems, others, progress) if judged else _nothing(layout)
     comparison = nothing_compared()
     if judged:
-        density = _density(rows, ground, choices, others)
+        density = _chosen_density(problems, ground, choices, others)
         judging, training = (_weighted(rows, members) for members in (~others, others))
         comparison, _ = compare(
             density,
             _some(judging, _JUDGES),
             _some(training, _TRAINING),
-            _DRAWS,
+            # As many as rows judge, beside which more would say little.
+            int(np.clip(len(judging.weights), _FEWEST_DRAWS, _DRAWS)),
             np.random.default_rng(seed),
             gated=settings.gate,
         )
         if settings.gate and not comparison.wins:
             choices = _nothing(layout)
-    density = _density(rows, ground, choices, np.ones(len(rows.weights), bool))
+    density = _last_density(problems, ground, choices)
     health = Health(density.has_tilt, comparison)
     return ChainFit(density, table, base.search, base.kind, health)
 
@@ -149,7 +156,9 @@ def fit_base_alone(table: MixedTable, codes: Float[np.ndarray, "n d"], seed: int
     require_distinct_rows(rows, "A base density")
     rows = copies_apart(rows)
     ground = all_rows_ground(rows, "auto", seed, Progress(), base_alone=True)
-    return _density(rows, ground, _nothing(layout), np.ones(len(rows.weights), bool))
+    density = ground.base.density(layout, None)
+    problems = NumberProblems.of(rows, density, density.inputs(rows.parts), ground.lines)
+    return _last_density(problems, ground, _nothing(layout))
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
@@ -177,22 +186,17 @@ def _nothing(layout: Layout) -> _Choices:
 
 
 def _chosen(
-    rows: TableRows,
-    base: BaseChoice,
-    lines: list[OnLine],
-    members: Bool[np.ndarray, " n"],
-    progress: Progress,
+    problems: NumberProblems, members: Bool[np.ndarray, " n"], progress: Progress
 ) -> _Choices:
     """What pays, column by column."""
+    rows = problems.table
     held = rows.folds == 1
-    density = base.density(rows.layout, None)
-    inputs = density.inputs(rows.parts)
 
     def category(place: int) -> CategoryChoice:
         return choose_category(rows, place, members, held)
 
     def number(place: int) -> NumberChoice:
-        problem = number_problem(rows, density, inputs, lines, place, members)
+        problem = problems.of_number(place, members)
         return choose_number(problem, held[problem.places])
 
     def tracked(choose: Callable[[int], Choice], count: int, name: str) -> tuple[Choice, ...]:
@@ -207,38 +211,64 @@ def _chosen(
     )
 
 
-def _density(
-    rows: TableRows, ground: Ground, choices: _Choices, members: Bool[np.ndarray, " n"]
+def _chosen_density(
+    problems: NumberProblems,
+    ground: Ground,
+    choices: _Choices,
+    members: Bool[np.ndarray, " n"],
 ) -> ChainDensity:
-    """The chain of some rows, with what was chosen."""
-    base = ground.base
-    density = base.density(rows.layout, None)
-    inputs = density.inputs(rows.parts)
+    """The chain of the rows that choices were made on, as they were made.
+
+    Its tilts have not seen the rows that chose among them: the gate looks at a little less than
+    what comes out in the end.
+    """
+    categories = tuple(
+        chosen_category(problems.table, place, members, choice)
+        for place, choice in enumerate(choices.categories)
+    )
+    numbers = tuple(choice.term for choice in choices.numbers)
+    return _density(problems, ground, ground.judged_mixture, categories, numbers, members)
+
+
+def _last_density(problems: NumberProblems, ground: Ground, choices: _Choices) -> ChainDensity:
+    """The chain of all rows, with what was chosen."""
+    everything = np.ones(len(problems.table.weights), bool)
 
     def category(place: int) -> CategoryTerm:
-        return fit_category(rows, place, members, choices.categories[place])
+        return fit_category(problems.table, place, everything, choices.categories[place])
 
     def number(place: int) -> NumberTerm:
         choice = choices.numbers[place]
-        if choice.share == 0 and choice.tilt is None:
+        if choice.term.is_empty:
             return NumberTerm()
-        problem = number_problem(rows, density, inputs, ground.lines, place, members)
-        return fit_number(problem, choice)
+        return fit_number(problems.of_number(place, everything), choice)
 
     categories = tuple(in_threads(category, range(len(choices.categories))))
     numbers = tuple(in_threads(number, range(len(choices.numbers))))
-    mixture = ground.last if members.all() else ground.judged_mixture
-    seen = ground.seen
+    return _density(problems, ground, ground.last, categories, numbers, everything)
+
+
+def _density(
+    problems: NumberProblems,
+    ground: Ground,
+    mixture: OrderedMixture | None,
+    categories: tuple[CategoryTerm, ...],
+    numbers: tuple[NumberTerm, ...],
+    members: Bool[np.ndarray, " n"],
+) -> ChainDensity:
+    """Terms beside a mixture; drawn numbers end near those of some rows."""
+    base, seen = ground.base, ground.seen
     if seen is None:
-        gone = np.isnan(inputs.mapped) | ~members[:, None]
+        mapped = problems.inputs.mapped
+        gone = np.isnan(mapped) | ~members[:, None]
         seen = np.stack(
             [
-                np.where(gone, np.inf, inputs.mapped).min(axis=0),
-                np.where(gone, -np.inf, inputs.mapped).max(axis=0),
+                np.where(gone, np.inf, mapped).min(axis=0),
+                np.where(gone, -np.inf, mapped).max(axis=0),
             ]
         )
     return ChainDensity(
-        rows.layout, base.scores, base.marginals, mixture, categories, numbers, seen
+        problems.table.layout, base.scores, base.marginals, mixture, categories, numbers, seen
     )
 
 

@@ -156,11 +156,11 @@ def fit_conditional(
         targets = response.forward(rows.y)
         noises = covariance.noise * unit / rows.weights
         reference = solve_points(covariance, summation.points, sums, unit)
+        left_out = reference.left_out(rows.inputs, targets, noises)
         # The factor of the scale comes from folds. Where their locations are exact, it would know
         # nothing of a noise that is chosen for points.
         if folds_have_points(len(rows.y)):
-            reference = reference.calibrated(rows.inputs, targets, noises)
-        left_out = reference.left_out(rows.inputs, targets, noises)
+            reference = reference.calibrated(targets, noises, left_out)
         residuals = residuals_of(reference.location, left_out, targets)
     folds = []
     if len(rows.y) >= _FEWEST_ROWS_TO_TILT:

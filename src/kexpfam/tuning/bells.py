@@ -102,9 +102,12 @@ def with_shares(
     weights = weights[known] / weights[known].sum()
     most = min(0.999, len(weights) / (len(weights) + _TRIAL_ROWS))
     shares = np.array(_FIRST_SHARES)
+    # Relative to the highest of a row, so that steps need no logarithms.
+    heights = np.exp(logs - logs.max(axis=0))
     for _ in range(100):
-        members = logs + np.log(np.maximum(shares, 1e-300))[:, None]
-        shares = np.exp(members - np.logaddexp.reduce(members)) @ weights
+        members = heights * np.maximum(shares, 1e-300)[:, None]
+        members /= members.sum(axis=0)
+        shares = members @ weights
         if shares[0] > 1 - 1e-4:
             return choice, 0.0
         # As if some rows had been seen before, of which a few were odd.

@@ -25,7 +25,7 @@ from kexpfam.tuning.chain import (
 from kexpfam.tuning.number_choices import TiltChoice
 from kexpfam.tuning.table_rows import TableRows
 
-__all__ = ["CategoryChoice", "choose_category", "fit_category"]
+__all__ = ["CategoryChoice", "choose_category", "chosen_category", "fit_category"]
 
 
 class CategoryChoice(NamedTuple):
@@ -55,7 +55,7 @@ def _category_problem(
         levels,
         np.log(shares)[None],
         weights / weights.sum(),
-    )
+    ).single()
     return functions, problem, there
 
 
@@ -87,8 +87,18 @@ def fit_category(
     table: TableRows, place: int, members: Bool[np.ndarray, " n"], choice: CategoryChoice
 ) -> CategoryTerm:
     """The term of a category with what was chosen."""
+    term = chosen_category(table, place, members, choice)
+    if choice.tilt is None:
+        return term
+    _, problem, _ = _category_problem(table, place, members, choice.tilt.functions)
+    return term._replace(coefficients=choice.tilt.fitted_to(problem))
+
+
+def chosen_category(
+    table: TableRows, place: int, members: Bool[np.ndarray, " n"], choice: CategoryChoice
+) -> CategoryTerm:
+    """The same, with the tilt of the rows that were not held out."""
     shares = np.log(_level_shares(table, place, members))
     if choice.tilt is None:
         return CategoryTerm(shares, None, None)
-    functions, problem, _ = _category_problem(table, place, members, choice.tilt.functions)
-    return CategoryTerm(shares, functions, choice.tilt.fitted_to(problem))
+    return CategoryTerm(shares, choice.tilt.functions, choice.tilt.coefficients)

@@ -15,6 +15,8 @@ Categories are in `kexpfam.tuning.categories`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -26,7 +28,7 @@ from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.residual_tilt import NODES, normal_masses
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 from kexpfam.threads import one_blas_thread
-from kexpfam.tuning.bells import fitted_bell, with_shares
+from kexpfam.tuning.bells import Bell, fitted_bell, with_shares
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES
 from kexpfam.tuning.number_choices import LEAST_GAIN, POINTS, STEPS, NumberChoice, TiltChoice
@@ -58,6 +60,7 @@ _PATIENCE, _GOING_ON = 2, 1e-3
 _PATH_GAIN = 1e-4
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
+# Nodes 0.2 apart: with half of them, tilts of spiky columns are fitted to what lies between.
 _EVERY_OTHER = slice(None, None, 2)
 
 
@@ -70,19 +73,37 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
     if varying:
         covariance, plain = _tuned(problem.where(problem.known))
     problem = problem.seen(plain)
-    choice, stacked = NumberChoice(covariance, plain), problem.line
+    choice, stacked = NumberChoice(covariance, plain, term=NumberTerm(plain=plain)), problem.line
     if covariance is not None:
-        choice, stacked = _stacked(problem, choice)
-    tilt = None
+        choice, bell = _stacked(problem, choice)
+        if choice.share > 0:
+            stacked = bell.beside(problem, choice)
+            choice = choice._replace(term=_with_bell(choice, bell))
+    tilt, penalties = None, PENALTIES
     for n_functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
         some = slice(0, rows)
         functions = functions_for(problem.inputs[some], covariance, n_functions)
         tilt = best_tilt(
-            functions, _tilt_problem(problem.where(some), stacked, functions), held[some]
+            functions, _tilt_problem(problem.where(some), stacked, functions), held[some], penalties
         )
         if tilt is None:
             break
-    return choice._replace(tilt=tilt)
+        # More functions and rows want no stronger penalty.
+        penalties = PENALTIES[max(PENALTIES.index(tilt.penalty) - 1, 0) :]
+    if tilt is None:
+        return choice
+    term = choice.term._replace(functions=tilt.functions, coefficients=tilt.coefficients)
+    return choice._replace(tilt=tilt, term=term)
+
+
+def _with_bell(choice: NumberChoice, bell: Bell) -> NumberTerm:
+    return NumberTerm(
+        plain=choice.plain,
+        location=bell.location,
+        factor=bell.factor,
+        share=choice.share,
+        wide_share=choice.wide_share,
+    )
 
 
 def fit_number(problem: NumberProblem, choice: NumberChoice) -> NumberTerm:
@@ -91,13 +112,7 @@ def fit_number(problem: NumberProblem, choice: NumberChoice) -> NumberTerm:
     term, stacked = NumberTerm(plain=choice.plain), problem.line
     if choice.covariance is not None and choice.share > 0:
         bell = fitted_bell(problem, choice.covariance, choice.n_points, choice.noise_ratio)
-        stacked = bell.beside(problem, choice)
-        term = term._replace(
-            location=bell.location,
-            factor=bell.factor,
-            share=choice.share,
-            wide_share=choice.wide_share,
-        )
+        term, stacked = _with_bell(choice, bell), bell.beside(problem, choice)
     if choice.tilt is not None:
         functions, some = choice.tilt.functions, slice(0, MOST_ROWS)
         tilt = _tilt_problem(problem.where(some), stacked, functions)
@@ -140,14 +155,12 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     return covariance, plain
 
 
-def _stacked(problem: NumberProblem, choice: NumberChoice) -> tuple[NumberChoice, OnLine]:
-    """The shares of a bell, and what the mixture's conditional is with it."""
+def _stacked(problem: NumberProblem, choice: NumberChoice) -> tuple[NumberChoice, Bell]:
+    """A bell, and its shares beside the mixture's conditional."""
     covariance = choice.covariance
     assert covariance is not None
     bell = fitted_bell(problem, covariance, POINTS)
     choice, reached = with_shares(choice, problem, bell)
-    if choice.share == 0:
-        return choice, problem.line
     gained = np.inf
     for n_points in _MORE_POINTS:
         enough = choice.share >= _MORE_SHARE and gained > _WELL_WORTH
@@ -158,7 +171,7 @@ def _stacked(problem: NumberProblem, choice: NumberChoice) -> tuple[NumberChoice
         gained = gain - reached
         if gained > _MORE_GAIN:
             choice, bell, reached = other._replace(n_points=n_points), larger, gain
-    return choice, bell.beside(problem, choice)
+    return choice, bell
 
 
 def _tilt_problem(
@@ -193,7 +206,10 @@ def functions_for(
 
 @one_blas_thread()
 def best_tilt(
-    functions: InputFunctions, problem: TiltProblem, held: Bool[np.ndarray, " n"]
+    functions: InputFunctions,
+    problem: TiltProblem,
+    held: Bool[np.ndarray, " n"],
+    penalties: Sequence[float] = PENALTIES,
 ) -> TiltChoice | None:
     """The tilt that held-out rows prefer; None where none is better than no tilt."""
     if not 0 < held.sum() < len(held):
@@ -201,8 +217,8 @@ def best_tilt(
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
-    path = likeliest_path(problem.where(~held), PENALTIES, STEPS, least_gain=_PATH_GAIN)
-    for penalty, coefficients in zip(PENALTIES, path, strict=True):
+    path = likeliest_path(problem.where(~held), penalties, STEPS, least_gain=_PATH_GAIN)
+    for penalty, coefficients in zip(penalties, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
         if gain > best[0]:

@@ -62,6 +62,8 @@ PENALTIES = tuple(0.3 * 4.0**-k for k in range(11))
 # Steps of L-BFGS for each penalty; noise on the residual in the closed form.
 _STEPS, NOISE_SCALE = 25, 0.2
 COVERAGE = 0.9
+# Where an interval with that coverage ends, in units of the scale.
+_END = float(bell_quantile(np.array([(1 + COVERAGE) / 2]))[0])
 # A lattice with more points is fitted as if there were a density between them.
 _MOST_POINTS = 64
 
@@ -245,8 +247,7 @@ def likeliest_factor(residuals: Float[np.ndarray, " n"], weights: Float[np.ndarr
         return log_factor - float(np.average(logs, weights=weights))
 
     likeliest = float(np.exp(minimize_scalar(loss, bounds=(-3.0, 3.0), method="bounded").x))
-    end = float(bell_quantile(np.array([(1 + COVERAGE) / 2]))[0])
-    return max(likeliest, covering(np.abs(residuals), weights) / end)
+    return max(likeliest, covering(np.abs(residuals), weights) / _END)
 
 
 def covering(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) -> float:

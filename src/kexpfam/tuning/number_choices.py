@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from kexpfam.base.covariance import Covariance
 from kexpfam.features.inputs import InputFunctions
+from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 
 __all__ = ["LEAST_GAIN", "POINTS", "STEPS", "NumberChoice", "TiltChoice"]
@@ -30,7 +31,11 @@ class TiltChoice(NamedTuple):
 
 
 class NumberChoice(NamedTuple):
-    """What was found to pay for a number."""
+    """What was found to pay for a number.
+
+    `term` is what it was found with: a bell of the rows that were looked at, and a tilt of those
+    that were not held out.
+    """
 
     covariance: Covariance | None = None
     plain: bool = False
@@ -39,3 +44,4 @@ class NumberChoice(NamedTuple):
     share: float = 0.0
     wide_share: float = 0.0
     tilt: TiltChoice | None = None
+    term: NumberTerm = NumberTerm()

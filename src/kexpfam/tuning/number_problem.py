@@ -24,7 +24,7 @@ from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import Inputs
 from kexpfam.tuning.table_rows import TableRows
 
-__all__ = ["NumberProblem", "number_problem"]
+__all__ = ["NumberProblem", "NumberProblems"]
 
 
 class NumberProblem(NamedTuple):
@@ -60,29 +60,45 @@ class NumberProblem(NamedTuple):
         return self._replace(inputs=self.plain_inputs) if plain else self
 
 
-def number_problem(
-    table: TableRows,
-    density: ChainDensity,
-    inputs: Inputs,
-    lines: Sequence[OnLine],
-    number: int,
-    members: Bool[np.ndarray, " n"],
-) -> NumberProblem:
-    """All that a number's terms are fitted to."""
-    there = members & ~np.isnan(table.parts.numbers[:, number])
-    edges = density.edges(table.parts.numbers, inputs.mapped)[:, there, number]
-    targets = density.mapped(table.numbers)[there, number]
-    low, high = density.support[:, number].tolist()
-    return NumberProblem(
-        np.flatnonzero(there),
-        inputs.before(number, False)[there],
-        inputs.before(number, True)[there],
-        inputs.known[there, number],
-        targets,
-        OnLine(*(part[there] for part in lines[number])),
-        edges,
-        (low, high),
-        bool(table.layout.is_lattice[number]),
-        table.weights[there],
-        table.uniform("place", number)[there],
-    )
+class NumberProblems(NamedTuple):
+    """What the problems of all numbers share: looked at once, for all columns together."""
+
+    table: TableRows
+    inputs: Inputs
+    lines: Sequence[OnLine]
+    targets: Float[np.ndarray, "n m"]
+    edges: Float[np.ndarray, "two n m"]
+    support: Float[np.ndarray, "two m"]
+
+    @classmethod
+    def of(
+        cls, table: TableRows, density: ChainDensity, inputs: Inputs, lines: Sequence[OnLine]
+    ) -> NumberProblems:
+        """From rows, their coordinates and their places under a mixture."""
+        return cls(
+            table,
+            inputs,
+            lines,
+            density.mapped(table.numbers),
+            density.edges(table.parts.numbers, inputs.mapped),
+            density.support if density.marginals is not None else np.zeros((2, 0)),
+        )
+
+    def of_number(self, number: int, members: Bool[np.ndarray, " n"]) -> NumberProblem:
+        """All that a number's terms are fitted to."""
+        table = self.table
+        there = members & ~np.isnan(table.parts.numbers[:, number])
+        low, high = self.support[:, number].tolist()
+        return NumberProblem(
+            np.flatnonzero(there),
+            self.inputs.before(number, False)[there],
+            self.inputs.before(number, True)[there],
+            self.inputs.known[there, number],
+            self.targets[there, number],
+            OnLine(*(part[there] for part in self.lines[number])),
+            self.edges[:, there, number],
+            (low, high),
+            bool(table.layout.is_lattice[number]),
+            table.weights[there],
+            table.uniform("place", number)[there],
+        )

@@ -286,10 +286,4 @@ def lines_under(
     parts = table.parts.where(members)
     inputs = density.inputs(parts)
     edges = density.edges(parts.numbers, inputs.mapped)
-    found = np.full((table.numbers.shape[1], 4, len(inputs.mapped)), np.nan)
-    for walked, some in density.walked(inputs):
-        here = type(inputs)(*(part[some] for part in inputs))
-        for number in range(len(found)):
-            line = density.on_line(walked, here, number, edges[:, some, number])
-            found[number][:, some] = np.stack(line)
-    return found
+    return density.mixture_lines(inputs, edges, dict.fromkeys(range(edges.shape[2]), True))

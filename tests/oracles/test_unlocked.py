@@ -1,0 +1,45 @@
+"""Linear algebra without Python's lock, against NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kexpfam.unlocked import add_products, factored, invert_factored, invert_lower, solve_lower
+
+
+@pytest.fixture
+def matrix(generator):
+    rows = generator.standard_normal((7, 9))
+    return rows @ rows.T
+
+
+def test_factors_and_inverses(matrix):
+    factor = np.asfortranarray(np.tril(matrix))
+    assert factored(factor)
+    np.testing.assert_allclose(factor, np.linalg.cholesky(matrix), rtol=1e-10)
+    inverse, half = factor.copy(order="F"), factor.copy(order="F")
+    invert_lower(inverse)
+    np.testing.assert_allclose(inverse @ factor, np.eye(7), atol=1e-9)
+    invert_factored(half)
+    np.testing.assert_allclose(half, np.tril(np.linalg.inv(matrix)), rtol=1e-8)
+    assert not factored(-np.eye(3, order="F"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_systems_of_a_factor(turned, matrix, generator):
+    factor = np.asfortranarray(np.linalg.cholesky(matrix))
+    right = np.asfortranarray(generator.standard_normal((7, 3)))
+    expected = np.linalg.solve(factor.T if turned else factor, right)
+    solve_lower(factor, right, turned=turned)
+    np.testing.assert_allclose(right, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_are_added_to_one_half(upper, order, matrix, generator):
+    rows = np.array(generator.standard_normal((7, 4)), order=order)
+    total, half = np.asfortranarray(matrix), np.triu if upper else np.tril
+    add_products(total, rows, 0.5, upper=upper)
+    np.testing.assert_allclose(half(total), half(0.5 * matrix + rows @ rows.T), rtol=1e-12)
+    np.testing.assert_array_equal(total - half(total), matrix - half(matrix))
