@@ -11,7 +11,7 @@ from kexpfam.base.incomplete import incomplete_gaussian
 def test_of_complete_rows_it_has_their_moments(generator):
     rows = generator.standard_normal((400, 3)) @ generator.standard_normal((3, 3))
     weights = generator.uniform(0.5, 2.0, 400)
-    mean, covariance = incomplete_gaussian(rows, weights)
+    mean, covariance, _ = incomplete_gaussian(rows, weights)
     np.testing.assert_allclose(mean, np.average(rows, axis=0, weights=weights), atol=1e-12)
     expected = np.cov(rows.T, aweights=weights, ddof=0)
     # Correlations are shrunk by a hundred-thousandth, and variances have a floor of a millionth.
@@ -24,7 +24,7 @@ def test_of_a_column_that_is_often_missing_it_is_andersons(generator):
     second = 2.0 + 1.5 * first + 0.05 * generator.standard_normal(500)
     # Gone where the other is large: the mean of what is there is far from the column's.
     gone = first > 0.4
-    mean, covariance = incomplete_gaussian(
+    mean, covariance, _ = incomplete_gaussian(
         np.stack([first, np.where(gone, np.nan, second)], axis=1), np.ones(500)
     )
     slope, intercept = np.polyfit(first[~gone], second[~gone], 1)
@@ -48,7 +48,7 @@ def test_no_change_makes_what_is_there_likelier(generator):
         ]
         return np.sum(logs)
 
-    mean, covariance = incomplete_gaussian(rows, np.ones(len(rows)))
+    mean, covariance, _ = incomplete_gaussian(rows, np.ones(len(rows)))
     best = likelihood(mean, covariance)
     roots = np.sqrt(np.diag(covariance))
     for _ in range(20):
