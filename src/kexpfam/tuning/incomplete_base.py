@@ -78,7 +78,7 @@ _N_WIDENED, _HIDDEN, _WIDENING_JUDGES = 6, 0.15, 500
 _QUANTILE_DRAWS, _COVERED = 39, 0.9
 # Rounds of drawing what is missing by mixtures.
 _ROUNDS = 3
-# With more rows, there are none.
+# With more rows there are none, and nothing is widened.
 _FEW_ROWS_PER_COLUMN = 100
 # Rows of a fold that judge at most: every one has factors of its own.
 _MOST_JUDGES = 1000
@@ -95,6 +95,10 @@ class Filled(NamedTuple):
     def mixture(self) -> OrderedMixture:
         """In the rows' own coordinates."""
         return in_own_coordinates(self.average.density(), self.shift, self.root)
+
+
+def _are_few(rows: Float[np.ndarray, "n w"]) -> bool:
+    return len(rows) < _FEW_ROWS_PER_COLUMN * rows.shape[1]
 
 
 def n_copies(n_rows: int) -> int:
@@ -183,7 +187,7 @@ def incomplete_search(
     ]
     n_rows, n_columns = rows.shape
     best: AverageSearch | None = None
-    for factor in _PSEUDO_ROWS if n_rows < _FEW_ROWS_PER_COLUMN * n_columns else (0.0,):
+    for factor in _PSEUDO_ROWS if _are_few(rows) else (0.0,):
         each = [
             trial._replace(table=trial.table.with_pseudo_rows(factor * n_columns))
             for trial in trials
@@ -233,7 +237,12 @@ def widening(
     search: AverageSearch,
     seed: int,
 ) -> float:
-    """The factor of deviations with which values that were hidden are covered as they should be."""
+    """The factor of deviations with which values that were hidden are covered as they should be.
+
+    One where rows are many: what a mixture then misses is not for want of rows.
+    """
+    if not _are_few(rows):
+        return 1.0
     numbers = range(rows.shape[1] - table.numbers.shape[1], rows.shape[1])
     partial = rows.copy()
     for column in numbers:
@@ -245,13 +254,11 @@ def widening(
     some = np.flatnonzero(hidden.any(axis=1))[:_WIDENING_JUDGES]
     judges, hidden = table.where(some), hidden[some]
     weights = np.broadcast_to(judges.weights[:, None], hidden.shape)[hidden]
-    # As few values as there are can say no more than this.
-    error = np.sqrt(_COVERED * (1 - _COVERED) * (weights**2).sum()) / max(weights.sum(), 1e-300)
     for factor in _WIDENINGS:
         wider = found._replace(average=found.average.widened(factor)).mixture()
         draws = np.sort(drawn_copies(judges, partial[some], wider, _QUANTILE_DRAWS), axis=0)
         covered = (draws[1] <= rows[some]) & (rows[some] <= draws[-2])
-        if weights @ covered[hidden] >= (_COVERED - error / 2) * weights.sum():
+        if weights @ covered[hidden] >= _COVERED * weights.sum():
             break
     return factor
 
