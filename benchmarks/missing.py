@@ -32,10 +32,9 @@ from splits import REAL
 TABLES = {
     "diabetes_continuous": 3,
     "wine_recognition": 3,
-    "red_wine": 2,
-    "breast_cancer": 1,
+    "red_wine": 1,
     "white_wine": 1,
-    "gas_turbine": 1,
+    "breast_cancer": 1,
 }
 MOST_ROWS, N_IMPUTATIONS, SHARE = 3000, 39, 0.3
 

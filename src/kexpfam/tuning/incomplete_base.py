@@ -254,13 +254,17 @@ def widening(
     some = np.flatnonzero(hidden.any(axis=1))[:_WIDENING_JUDGES]
     judges, hidden = table.where(some), hidden[some]
     weights = np.broadcast_to(judges.weights[:, None], hidden.shape)[hidden]
+    before, last = 1.0, np.inf
     for factor in _WIDENINGS:
         wider = found._replace(average=found.average.widened(factor)).mixture()
         draws = np.sort(drawn_copies(judges, partial[some], wider, _QUANTILE_DRAWS), axis=0)
         covered = (draws[1] <= rows[some]) & (rows[some] <= draws[-2])
-        if weights @ covered[hidden] >= _COVERED * weights.sum():
-            break
-    return factor
+        share = float(weights @ covered[hidden] / max(weights.sum(), 1e-300))
+        if share >= _COVERED:
+            # Between the last factor, if there was one, and this one.
+            return float(np.interp(_COVERED, [min(last, share), share], [before, factor]))
+        before, last = factor, share
+    return before
 
 
 def held_out_logs(
