@@ -241,16 +241,16 @@ def widening(
 
     One where rows are many: what a mixture then misses is not for want of rows.
     """
-    if not _are_few(rows):
-        return 1.0
     numbers = range(rows.shape[1] - table.numbers.shape[1], rows.shape[1])
     partial = rows.copy()
     for column in numbers:
         partial[table.uniform("hide", column) < _HIDDEN, column] = np.nan
+    hidden = np.isnan(partial) & ~np.isnan(rows)
+    if not (_are_few(rows) and hidden.any()):
+        return 1.0
     gaussian = incomplete_gaussian(partial, table.weights, pseudo_rows)
     everything = np.ones(len(rows), bool)
     found = filled_in(table, partial, everything, gaussian, search, seed, _N_WIDENED)
-    hidden = np.isnan(partial) & ~np.isnan(rows)
     some = np.flatnonzero(hidden.any(axis=1))[:_WIDENING_JUDGES]
     judges, hidden = table.where(some), hidden[some]
     weights = np.broadcast_to(judges.weights[:, None], hidden.shape)[hidden]
@@ -259,7 +259,7 @@ def widening(
         wider = found._replace(average=found.average.widened(factor)).mixture()
         draws = np.sort(drawn_copies(judges, partial[some], wider, _QUANTILE_DRAWS), axis=0)
         covered = (draws[1] <= rows[some]) & (rows[some] <= draws[-2])
-        share = float(weights @ covered[hidden] / max(weights.sum(), 1e-300))
+        share = float(weights @ covered[hidden] / weights.sum())
         if share >= _COVERED:
             # Between the last factor, if there was one, and this one.
             return float(np.interp(_COVERED, [min(last, share), share], [before, factor]))
