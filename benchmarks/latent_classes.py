@@ -23,8 +23,8 @@ from sklearn.preprocessing import PowerTransformer
 from kexpfam.data.layout import Layout, Parts, layout_of
 from kexpfam.data.mixed import MixedTable, read_mixed
 
-SIZES = (4, 8, 16, 32, 64, 128)
-N_ITERATIONS, PSEUDO_ROWS, FLOOR = 60, 1.0, 1e-3
+SIZES = (4, 8, 16, 32, 64)
+N_ITERATIONS, PSEUDO_ROWS, FLOOR = 40, 1.0, 1e-3
 
 
 class Cells(NamedTuple):
