@@ -212,12 +212,11 @@ def test_missing_values_are_better_left_to_the_model_than_filled_in_before():
     )
     gains = ours.score_samples(new) - other.score_samples(new)
     assert gains.mean() > 2 * gains.std() / np.sqrt(len(gains))
-    # Between the smallest and the largest of 19 draws lie nine tenths of all values.
-    holes, rows = holes[:80], rows[:80]
+    # Between the smallest and the largest of 9 draws lie eight tenths of all values.
     gone = np.isnan(holes)
-    draws = np.array([ours.impute(holes, random_state=seed)[gone] for seed in range(19)])
+    draws = np.array([ours.impute(holes, random_state=seed)[gone] for seed in range(9)])
     covered = np.mean((draws.min(axis=0) <= rows[gone]) & (rows[gone] <= draws.max(axis=0)))
-    assert 0.84 < covered < 0.96
+    assert 0.72 < covered < 0.88
 
 
 def test_conditionals_follow_what_is_known(model, table):
