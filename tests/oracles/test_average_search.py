@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kexpfam.base.average_search import _Trials, choose_average
+from kexpfam.base.average_search import _Trials, _whole_trials, choose_average
 from kexpfam.base.averaged import AverageSearch, averaged_sizes, fit_average
 from kexpfam.datasets import make_density
 from kexpfam.progress import Progress
@@ -14,7 +14,7 @@ from kexpfam.progress import Progress
 def trials(each, shrinkages=(60.0,)):
     """Log densities of one row of `each` for every size."""
     logs = {size: dict.fromkeys(shrinkages, own) for size, own in zip((2, 4, 8), each, strict=True)}
-    return _Trials([], [], np.ones(each.shape[1]), 0, logs)
+    return _Trials([], np.ones(each.shape[1]), 0, logs)
 
 
 def test_an_average_of_as_many_is_foreseen_as_it_is(generator):
@@ -49,10 +49,11 @@ def test_a_size_that_stopped_earlier_gives_its_weakest_shrinkage():
 @pytest.mark.parametrize(("n_rows", "n_judges"), [(60, 60), (700, 420), (2000, 400)])
 def test_folds_are_held_out_until_enough_rows_judge(n_rows, n_judges, generator):
     rows = generator.standard_normal((n_rows, 2))
-    found = _Trials.of(rows, np.ones(n_rows), np.arange(n_rows) % 5, 0, 300)
-    assert len(found.counts) == sum(map(len, found.judges)) == n_judges
-    for table, judges in zip(found.tables, found.judges, strict=True):
-        together = np.concatenate([table.rows, judges])
+    found = _whole_trials(rows, np.ones(n_rows), np.arange(n_rows) % 5, 0, 300)
+    assert sum(len(trial.counts) for trial in found) == n_judges
+    for table, judged, counts in found:
+        assert len(judged.rows) == len(counts)
+        together = np.concatenate([table.rows, judged.rows])
         np.testing.assert_array_equal(np.sort(together, axis=0), np.sort(rows, axis=0))
 
 

@@ -18,6 +18,7 @@ would have to be added. A fit to all rows wants more components than one to thos
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -43,7 +44,16 @@ from kexpfam.logarithms import log_sum_exp
 from kexpfam.progress import Progress
 from kexpfam.threads import in_threads
 
-__all__ = ["LARGEST", "AveragedMixtureBase", "choose_average"]
+__all__ = [
+    "ENOUGH_JUDGES",
+    "LARGEST",
+    "PSEUDO_ROWS",
+    "AveragedMixtureBase",
+    "Trial",
+    "best_average",
+    "choose_average",
+    "held_until",
+]
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 # The largest size, unless more are asked for; beyond it every size must be better than the last.
@@ -56,11 +66,11 @@ _TOO_MANY_ROWS = 500
 # Rows that a component needs at least, beyond the largest size.
 _ROWS_PER_FURTHER = 16
 # Rows of a standard normal that are tried where rows are few, as multiples of the columns.
-_PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
+PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
 _N_FOLDS = 5
 # Folds are held out one after the other until so many rows have judged. A base density by itself is
 # of few columns, and has time for more.
-_ENOUGH_JUDGES, _MORE_JUDGES = 300, 1000
+ENOUGH_JUDGES, _MORE_JUDGES = 300, 1000
 # By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
 # mixture behind the best single one, which would not catch up in an average.
 _FALLEN_BEHIND = 0.1
@@ -108,14 +118,28 @@ def choose_average(
     progress: Progress,
     n_averaged: int = N_AVERAGED,
     largest: int = LARGEST,
-    n_judges: int = _ENOUGH_JUDGES,
+    n_judges: int = ENOUGH_JUDGES,
 ) -> AverageSearch:
     """Size and shrinkage with the best held-out likelihood of an average.
 
     The fold with the lowest number is held out first, and others only until `n_judges` rows are.
     """
-    trials = _Trials.of(rows, weights, folds, seed, n_judges)
-    n_train = len(trials.tables[0].rows)
+    trials = _whole_trials(rows, weights, folds, seed, n_judges)
+    return best_average(trials, len(rows), seed, progress, n_averaged, largest)
+
+
+def best_average(
+    each: Sequence[Trial],
+    n_rows: int,
+    seed: int,
+    progress: Progress,
+    n_averaged: int = N_AVERAGED,
+    largest: int = LARGEST,
+) -> AverageSearch:
+    """The same by trials, for a table of so many rows."""
+    trials = _Trials(each, np.concatenate([trial.counts for trial in each]), seed, {})
+    first = each[0].table
+    n_train, n_columns = first.n_rows, first.rows.shape[1]
     fewest = min(8, n_train // _TOO_MANY_ROWS)
     sizes = [
         size
@@ -126,7 +150,7 @@ def choose_average(
     for size in progress.track(sizes, "base density"):
         if size > LARGEST and 2 * best.n_components < size:
             break
-        count = n_starts(size, rows.shape[1], n_averaged)
+        count = n_starts(size, n_columns, n_averaged)
         members = sorted(set(averaged_sizes(size, count, n_train).tolist()))
         for member in members:
             trials.add(member)
@@ -140,10 +164,10 @@ def choose_average(
             break
         if trials.alone(members[-1]) < max(map(trials.alone, trials.logs)) - _FALLEN_BEHIND:
             break
-    best = best._replace(error=best.error / np.sqrt(len(rows)))
+    best = best._replace(error=best.error / np.sqrt(n_rows))
     if best.n_components > 1:
-        best = best._replace(n_components=round(best.n_components * len(rows) / n_train))
-    return best._replace(pseudo_rows=trials.tables[0].pseudo_rows)
+        best = best._replace(n_components=round(best.n_components * n_rows / n_train))
+    return best._replace(pseudo_rows=first.pseudo_rows)
 
 
 def _room(n_rows: int, size: int) -> float:
@@ -151,45 +175,59 @@ def _room(n_rows: int, size: int) -> float:
     return n_rows / (ROWS_PER_COMPONENT if size <= LARGEST else _ROWS_PER_FURTHER)
 
 
+class Trial(NamedTuple):
+    """A table of some rows, and the log densities of other rows, with weights, that judge it."""
+
+    table: MonomialTable
+    judged: Callable[[GaussianMixtureDensity], Float[np.ndarray, " j"]]
+    counts: Float[np.ndarray, " j"]
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """Complete rows that judge."""
+
+    rows: Float[np.ndarray, "j d"]
+
+    def __call__(self, mixture: GaussianMixtureDensity) -> Float[np.ndarray, " j"]:
+        return log_densities_of(mixture, self.rows)
+
+
+def _whole_trials(
+    rows: Float[np.ndarray, "n d"],
+    weights: Float[np.ndarray, " n"],
+    folds: Int[np.ndarray, " n"],
+    seed: int,
+    n_judges: int,
+) -> list[Trial]:
+    """Folds in the order of their numbers, until enough rows are held out."""
+    trials: list[Trial] = []
+    for held in held_until(folds, n_judges):
+        table = MonomialTable(rows[~held], weights[~held])
+        trial = Trial(table, _Whole(rows[held]), weights[held])
+        if not trials:
+            pseudo_rows = _pseudo_rows_chosen(trial, seed)
+        trials.append(trial._replace(table=table.with_pseudo_rows(pseudo_rows)))
+    return trials
+
+
+def held_until(folds: Int[np.ndarray, " n"], n_judges: int) -> Iterator[Bool[np.ndarray, " n"]]:
+    """Rows that are held out, fold by fold, until they are enough together."""
+    count = 0
+    for number in np.unique(folds):
+        if count < n_judges:
+            held = folds == number
+            count += int(held.sum())
+            yield held
+
+
 class _Trials(NamedTuple):
-    """Log densities of held-out rows under single mixtures, by size and shrinkage.
+    """Log densities of held-out rows under single mixtures, by size and shrinkage."""
 
-    Every fold that is held out has a table of the other rows.
-    """
-
-    tables: list[MonomialTable]
-    judges: list[Float[np.ndarray, "j d"]]
+    each: Sequence[Trial]
     counts: Float[np.ndarray, " k"]
     seed: int
     logs: dict[int, dict[float, Float[np.ndarray, " k"]]]
-
-    @classmethod
-    def of(
-        cls,
-        rows: Float[np.ndarray, "n d"],
-        weights: Float[np.ndarray, " n"],
-        folds: Int[np.ndarray, " n"],
-        seed: int,
-        n_judges: int,
-    ) -> _Trials:
-        """Folds in the order of their numbers, until enough rows are held out."""
-        tables: list[MonomialTable] = []
-        judging: list[Bool[np.ndarray, " n"]] = []
-        for number in np.unique(folds):
-            held = folds == number
-            if not tables:
-                first = _pseudo_rows_chosen(
-                    rows[~held], weights[~held], rows[held], weights[held], seed
-                )
-                tables.append(first)
-            else:
-                pseudo_rows = tables[0].pseudo_rows
-                tables.append(MonomialTable(rows[~held], weights[~held], pseudo_rows))
-            judging.append(held)
-            if sum(held.sum() for held in judging) >= n_judges:
-                break
-        counts = np.concatenate([weights[held] for held in judging])
-        return cls(tables, [rows[held] for held in judging], counts, seed, {})
 
     def add(self, size: int) -> None:
         """Fit mixtures of one size, from strong to weak shrinkage while they gain by it."""
@@ -198,11 +236,12 @@ class _Trials(NamedTuple):
         own = self.logs[size] = {}
         # One Gaussian has nothing to be shrunk to.
         shrinkages = _SHRINKAGES if size > 1 else _SHRINKAGES[:1]
-        paths = [mixture_path(table, [Start(size, self.seed)], shrinkages) for table in self.tables]
+        start = [Start(size, self.seed)]
+        paths = [mixture_path(trial.table, start, shrinkages) for trial in self.each]
 
         def judged(fold: int) -> Float[np.ndarray, " j"]:
             (mixture,) = next(paths[fold])
-            return log_densities_of(mixture, self.judges[fold])
+            return self.each[fold].judged(mixture)
 
         highest, n_worse = -np.inf, 0
         for shrinkage in shrinkages:
@@ -240,23 +279,15 @@ class _Trials(NamedTuple):
         return AverageSearch(size, shrinkage, likelihood, error)
 
 
-def _pseudo_rows_chosen(
-    rows: Float[np.ndarray, "n d"],
-    weights: Float[np.ndarray, " n"],
-    judges: Float[np.ndarray, "k d"],
-    counts: Float[np.ndarray, " k"],
-    seed: int,
-) -> MonomialTable:
-    """The rows, with as many of a standard normal as suits one Gaussian best."""
-    n_columns = rows.shape[1]
-    tables = [MonomialTable(rows, weights)]
-    if len(rows) < FEW_ROWS_PER_COLUMN * n_columns:
-        more = [factor * n_columns for factor in _PSEUDO_ROWS]
-        tables += [MonomialTable(rows, weights, pseudo_rows) for pseudo_rows in more]
-    if len(tables) == 1:
-        return tables[0]
+def _pseudo_rows_chosen(trial: Trial, seed: int) -> float:
+    """As many rows of a standard normal as suit one Gaussian best."""
+    n_rows, n_columns = trial.table.rows.shape
+    if n_rows >= FEW_ROWS_PER_COLUMN * n_columns:
+        return 0.0
+    choices = [0.0, *(factor * n_columns for factor in PSEUDO_ROWS)]
     likelihoods = []
-    for table in tables:
+    for pseudo_rows in choices:
+        table = trial.table.with_pseudo_rows(pseudo_rows)
         (mixture,) = next(mixture_path(table, [Start(1, seed)], [STRONGEST]))
-        likelihoods.append(np.average(log_densities_of(mixture, judges), weights=counts))
-    return tables[int(np.argmax(likelihoods))]
+        likelihoods.append(np.average(trial.judged(mixture), weights=trial.counts))
+    return choices[int(np.argmax(likelihoods))]

@@ -28,6 +28,7 @@ __all__ = [
     "Average",
     "AverageSearch",
     "averaged_sizes",
+    "compared_starts",
     "fit_average",
     "held_out_logs",
     "log_densities_of",
@@ -68,6 +69,10 @@ class Average(NamedTuple):
 
     mixtures: tuple[GaussianMixtureDensity, ...]
 
+    def widened(self, factor: float) -> Average:
+        """With deviations times a factor."""
+        return Average(tuple(mixture.widened(factor) for mixture in self.mixtures))
+
     def density(self) -> GaussianMixtureDensity:
         """All components together, and the wide one."""
         count, n_columns = len(self.mixtures), self.mixtures[0].means.shape[1]
@@ -86,11 +91,12 @@ def fit_average(
     search: AverageSearch,
     seed: int,
     n_averaged: int = N_AVERAGED,
+    copies: int = 1,
 ) -> Average:
-    """Several mixtures of about the chosen size, on all rows."""
+    """Several mixtures of about the chosen size, on all rows (or on copies, filled in anew)."""
     count = n_starts(search.n_components, rows.shape[1], n_averaged)
-    table = MonomialTable(rows, weights, search.pseudo_rows)
-    sizes = averaged_sizes(search.n_components, count, len(rows))
+    table = MonomialTable(rows, weights, search.pseudo_rows, copies)
+    sizes = averaged_sizes(search.n_components, count, table.n_rows)
     each = [Start(int(size), seed + number) for number, size in enumerate(sizes)]
     return Average(tuple(next(mixture_path(table, each, [search.shrinkage]))))
 
@@ -100,9 +106,10 @@ def refit_average(
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
     search: AverageSearch,
+    copies: int = 1,
 ) -> Average:
     """The same mixtures, improved with other rows."""
-    table = MonomialTable(rows, weights, search.pseudo_rows)
+    table = MonomialTable(rows, weights, search.pseudo_rows, copies)
     return Average(tuple(improved_mixtures(average.mixtures, table, search.shrinkage)))
 
 
@@ -129,13 +136,16 @@ def held_out_logs(
     Averages of a few, since where a single one begins can make more of a difference than the
     coordinates.
     """
-    count = int((~held).sum())
-    size = max(1, min(8, count // 20), min(32, count // 80))
     table = MonomialTable(rows[~held], weights[~held])
-    starts = [Start(size, seed + number) for number in range(_N_COMPARED if size > 1 else 1)]
-    mixtures = next(mixture_path(table, starts, [STRONGEST]))
+    mixtures = next(mixture_path(table, compared_starts(table.n_rows, seed), [STRONGEST]))
     each = np.stack([log_densities_of(mixture, rows[held]) for mixture in mixtures])
     return log_sum_exp(each, axis=0) - np.log(len(each))
+
+
+def compared_starts(n_rows: int, seed: int) -> list[Start]:
+    """Where the mixtures begin that coordinates are compared by."""
+    size = max(1, min(8, n_rows // 20), min(32, n_rows // 80))
+    return [Start(size, seed + number) for number in range(_N_COMPARED if size > 1 else 1)]
 
 
 def log_densities_of(

@@ -5,7 +5,9 @@ With the observed columns o of a row, P is the inverse of Σ_oo with zeros elsew
     E x = μ + Σ P (x − μ)          Cov x = Σ − Σ P Σ
 
 are the row as it is expected, exact where it is known. Their sums give the next μ and Σ (Dempster,
-Laird and Rubin 1977; Little and Rubin 2019, section 11.2).
+Laird and Rubin 1977; Little and Rubin 2019, section 11.2). Where rows are few for their columns,
+correlations are shrunk as if κ more rows had been seen, of columns that do not go together: as many
+as make the values that are there in other rows likeliest.
 
 | symbol | name       | shape     |
 |--------|------------|-----------|
@@ -13,14 +15,20 @@ Laird and Rubin 1977; Little and Rubin 2019, section 11.2).
 | P      | precisions | (n, w, w) |
 | μ      | mean       | (w,)      |
 | Σ      | covariance | (w, w)    |
+| κ      | pseudo_rows | ()       |
 """
 
 from __future__ import annotations
 
-import numpy as np
-from jaxtyping import Bool, Float
+from typing import NamedTuple
 
-__all__ = ["incomplete_gaussian"]
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from kexpfam.base.average_search import ENOUGH_JUDGES, PSEUDO_ROWS, held_until
+from kexpfam.base.ordered import OrderedMixture
+
+__all__ = ["IncompleteGaussian", "choose_gaussian", "incomplete_gaussian"]
 
 # Iterations at most, and a change of Σ, relative to its deviations, that ends them.
 _MOST_ITERATIONS, _CONVERGED = 200, 1e-3
@@ -29,10 +37,41 @@ _MOST_NUMBERS = 2_000_000
 _FLOOR = 1e-6
 
 
+class IncompleteGaussian(NamedTuple):
+    """A mean, a covariance and the pseudo-rows in it."""
+
+    mean: Float[np.ndarray, " w"]
+    covariance: Float[np.ndarray, "w w"]
+    pseudo_rows: float
+
+    def mixture(self) -> OrderedMixture:
+        """With one component."""
+        return OrderedMixture(np.ones(1), self.mean[None], self.covariance[None])
+
+
+def choose_gaussian(
+    rows: Float[np.ndarray, "n w"], weights: Float[np.ndarray, " n"], folds: Int[np.ndarray, " n"]
+) -> IncompleteGaussian:
+    """With the pseudo-rows that suit what is there in held-out rows best."""
+    choices = [factor * rows.shape[1] for factor in (*PSEUDO_ROWS[::-1], 0.0)]
+    likelihoods = np.zeros(len(choices))
+    for held in held_until(folds, ENOUGH_JUDGES):
+        found = None
+        some = np.flatnonzero(held)[:ENOUGH_JUDGES]
+        for number, pseudo_rows in enumerate(choices):
+            # From strong to weak, each going on from the one before.
+            found = incomplete_gaussian(rows[~held], weights[~held], pseudo_rows, found)
+            likelihoods[number] += weights[some] @ found.mixture().log_marginal(rows[some])
+    return incomplete_gaussian(rows, weights, choices[int(np.argmax(likelihoods))])
+
+
 def incomplete_gaussian(
-    rows: Float[np.ndarray, "n w"], weights: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
-    """μ and Σ; correlations are shrunk where rows are few for their columns."""
+    rows: Float[np.ndarray, "n w"],
+    weights: Float[np.ndarray, " n"],
+    pseudo_rows: float = 0.0,
+    start: IncompleteGaussian | None = None,
+) -> IncompleteGaussian:
+    """μ and Σ, perhaps from a start."""
     n_columns = rows.shape[1]
     some = slice(0, max(2, _MOST_NUMBERS // n_columns**2))
     rows, shares = rows[some], weights[some] / weights[some].sum()
@@ -42,7 +81,11 @@ def incomplete_gaussian(
     mean = shares @ filled / masses
     variances = shares @ np.where(there, (filled - mean) ** 2, 0.0) / masses + _FLOOR
     covariance = np.diag(variances)
-    shrinkage = min(0.5, 0.1 * (n_columns / len(rows)) ** 2)
+    if start is not None:
+        mean, covariance = start.mean, start.covariance
+    # Without any, too little to matter but where rows are fewer than columns.
+    least = min(0.5, 0.1 * (n_columns / len(rows)) ** 2)
+    shrinkage = max(least, pseudo_rows / (float(1 / (shares**2).sum()) + pseudo_rows))
     for _ in range(_MOST_ITERATIONS):
         before = covariance
         mean, covariance = _improved(filled, there, shares, mean, covariance)
@@ -52,7 +95,7 @@ def incomplete_gaussian(
         roots = np.sqrt(np.diag(covariance))
         if np.abs((covariance - before) / np.outer(roots, roots)).max() < _CONVERGED:
             break
-    return mean, covariance
+    return IncompleteGaussian(mean, covariance, pseudo_rows)
 
 
 def _improved(

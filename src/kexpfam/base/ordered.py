@@ -27,6 +27,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
 from kexpfam.base.mixture import Polynomials
+from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import form_coefficients
 
 __all__ = [
@@ -49,6 +50,10 @@ _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 BLOCK_NUMBERS = 200_000
 # The same where what is missing is drawn.
 _FILLED_NUMBERS = 8_000_000
+# Fewer rows with holes in the same places are not worth factors with inverses.
+_FEW_ALIKE = 8
+# Larger than any sum of squared residuals.
+_CORNER = 1e200
 # Mixtures of so many components are walked with those that matter in a row (`kexpfam.base.live`).
 LIVE_FROM = 1000
 
@@ -195,13 +200,46 @@ class OrderedMixture(NamedTuple):
         """log density of what is there in each row."""
         logs = np.zeros(len(rows))
         size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.weights)))
+        alone: list[Int[np.ndarray, " j"]] = []
         for there, members in patterns_of(~np.isnan(rows)):
+            if len(members) < _FEW_ALIKE and not there.all():
+                alone.append(members)
+                continue
             factors = self.factors(there)
             for start in range(0, len(members), size):
                 some = members[start : start + size]
                 walked = walk(factors, np.where(there, rows[some], 0.0))
                 logs[some] = walked.log_density[:, there].sum(axis=1)
+        if alone:
+            others = np.concatenate(alone)
+            size = max(1, BLOCK_NUMBERS // ((rows.shape[1] + 1) ** 2 * len(self.weights)))
+            for start in range(0, len(others), size):
+                some = others[start : start + size]
+                logs[some] = self._log_marginal_apart(rows[some])
         return logs
+
+    def _log_marginal_apart(self, rows: Float[np.ndarray, "n w"]) -> Float[np.ndarray, " n"]:
+        """The same for rows of which each has factors of its own, without their inverses.
+
+        The last line of the Cholesky factor of Σ with x − μ as one more column, and anything large
+        in the corner, is L⁻¹(x − μ).
+        """
+        there, n_columns = ~np.isnan(rows), rows.shape[1]
+        away = np.where(there[:, None], rows[:, None] - self.means, 0.0)
+        bordered = np.zeros((*away.shape, n_columns + 1))
+        bordered = np.concatenate([bordered, bordered[:, :, :1]], axis=2)
+        pairs = there[:, None, :, None] & there[:, None, None, :]
+        bordered[:, :, :n_columns, :n_columns] = np.where(pairs, self.covariances, 0.0)
+        places = np.arange(n_columns)
+        bordered[:, :, places, places] += np.where(there, 0.0, 1.0)[:, None]
+        bordered[:, :, n_columns, :n_columns] = away
+        bordered[:, :, n_columns, n_columns] = _CORNER
+        roots = np.linalg.cholesky(bordered)
+        residuals = roots[:, :, n_columns, :n_columns]
+        deviations = np.diagonal(roots, axis1=2, axis2=3)[:, :, :n_columns]
+        logs = np.log(self.weights) - (residuals**2).sum(axis=2) / 2
+        logs -= np.log(deviations).sum(axis=2)
+        return log_sum_exp(logs, axis=1) - _HALF_LOG_TWO_PI * there.sum(axis=1)
 
 
 def _polynomials(

@@ -21,6 +21,7 @@ each iteration wherever they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -67,6 +68,7 @@ class MonomialTable:
     """Rows with their shares, and their monomials 1, x_i and x_i x_j (i ≤ j) by blocks.
 
     The monomials turn all quadratic forms into one matrix product. They are kept while they fit.
+    Of `copies` of incomplete rows, filled in anew in each, all together count as one table.
     """
 
     def __init__(
@@ -74,17 +76,25 @@ class MonomialTable:
         rows: Float[np.ndarray, "n d"],
         weights: Float[np.ndarray, " n"],
         pseudo_rows: float = 0.0,
+        copies: int = 1,
     ) -> None:
         self.rows, self.weights, self.pseudo_rows = rows, weights, pseudo_rows
+        self.n_rows = len(rows) // copies
         self.shares = weights / weights.sum()
         # How many rows of equal weight would be as certain (Kish).
-        self.count = float(1 / (self.shares**2).sum())
+        self.count = float(1 / (self.shares**2).sum()) / copies
         n_monomials = (rows.shape[1] + 1) * (rows.shape[1] + 2) // 2
         self._size = _block_rows(n_monomials)
         self._kept: list[np.ndarray] = []
         self._on_device = len(rows) >= _FEWEST_ON_DEVICE and is_accelerated()
         if not self._on_device and len(rows) * n_monomials <= _MOST_KEPT:
             self._kept = [monomials(rows[part]) for part in _parts(len(rows), self._size)]
+
+    def with_pseudo_rows(self, pseudo_rows: float) -> MonomialTable:
+        """The same rows and monomials."""
+        other = copy(self)
+        other.pseudo_rows = pseudo_rows
+        return other
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for number, part in enumerate(_parts(len(self.rows), self._size)):

@@ -28,6 +28,7 @@ __all__ = [
     "FEW_ROWS_PER_COLUMN",
     "Coordinates",
     "fit_coordinates",
+    "root_of",
     "shrunk_covariance",
     "whitening",
 ]
@@ -128,10 +129,15 @@ def whitening(
     covariance = (centered * shares[:, None]).T @ centered
     if few:
         covariance = shrunk_covariance(covariance, float(1 / (shares**2).sum()))
+    return shift, root_of(covariance)
+
+
+def root_of(covariance: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
+    """A root A of the covariance AAᵀ, along its axes."""
     variances, axes = np.linalg.eigh(covariance)
     # Their signs are anybody's choice, and must not hang on rounding.
     axes *= np.where(np.sqrt(np.arange(2, len(axes) + 2)) @ axes < 0, -1.0, 1.0)
     # Rows that are all equal have the unit one.
     least = _THINNEST**2 * variances.max() or 1.0
     variances = np.maximum(variances, least)
-    return shift, axes * np.sqrt(variances)
+    return axes * np.sqrt(variances)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Literal
 
@@ -14,9 +15,13 @@ from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.standardize import Standardizer
 from kexpfam.threads import in_threads
 
-__all__ = ["choose_coordinates"]
+__all__ = ["COMPARED_ROWS", "HeldOut", "choose_coordinates"]
 
-_ROWS = 4000
+# Log densities of judges under a mixture of the other rows in some coordinates, per unit of the
+# user's; both are among the first rows.
+HeldOut = Callable[[Coordinates, Bool[np.ndarray, " k"]], Float[np.ndarray, " j"]]
+
+COMPARED_ROWS = 4000
 # With fewer rows a fifth of them says little; with fewer than the second, nothing is chosen.
 _MANY_ROWS, _FEWEST_ROWS = 1000, 20
 
@@ -28,8 +33,12 @@ def choose_coordinates(
     spread: Standardizer,
     marginals: MarginalKind | Literal["auto"],
     seed: int,
+    held_out: HeldOut | None = None,
 ) -> tuple[Coordinates, MarginalKind]:
-    """Marginal maps with the best held-out likelihood in the user's units."""
+    """Marginal maps with the best held-out likelihood in the user's units.
+
+    That of complete rows, unless it is given as a function of coordinates and judges.
+    """
     kinds: tuple[MarginalKind, ...] = (
         (None, "yeo_johnson", "gaussianize") if marginals == "auto" else (marginals,)
     )
@@ -38,7 +47,7 @@ def choose_coordinates(
     everything = np.ones(len(rows), bool)
     if len(kinds) == 1:
         return _fitted_to(rows, weights, folds, everything, spread, kinds[0]), kinds[0]
-    some = slice(0, _ROWS)
+    some = slice(0, COMPARED_ROWS)
     rows_some, few = rows[some], weights[some]
     best: MarginalKind = None
     best_logs = np.array([])
@@ -49,6 +58,8 @@ def choose_coordinates(
         # Rows that judge a map have no part in it.
         coordinates = _fitted_to(rows, weights, folds, ~judges, spread, kind)
         here = judges[some]
+        if held_out is not None:
+            return held_out(coordinates, here)
         logs = held_out_logs(coordinates.forward(rows_some), few, here, seed)
         return logs + coordinates.log_jacobian(rows_some[here])
 

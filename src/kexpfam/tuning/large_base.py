@@ -131,7 +131,7 @@ def grown_average(
     def judged(average: Average) -> Float[np.ndarray, " j"]:
         return number_logs(few, choice, choice.ordered(average))
 
-    white = choice.whitened()
+    white = choice.whitened()[0]
     search = choice.search
     best = _improved(choice.average, table, search, PASSES)
     logs = judged(best)

@@ -1,9 +1,8 @@
 """The mixture under a chain: its columns made whole, its coordinates and size, and its folds.
 
 A mixture is fitted to complete rows without ties: whole numbers are spread over their cells, values
-of coarsely written columns over theirs, and what is missing is drawn given what is there: from the
-likeliest Gaussian first (`kexpfam.base.incomplete`), then in rounds from the mixture fitted before
-(Monte-Carlo expectation–maximization). Scores of the indicators stand before the numbers, with
+of coarsely written columns over theirs, and what is missing is drawn given what is there
+(`kexpfam.tuning.incomplete_base`). Scores of the indicators stand before the numbers, with
 noise added, so that no component can shrink to a single category.
 
 Residuals under a mixture are out of sample: rows of every fold are looked at by a mixture fitted to
@@ -12,7 +11,7 @@ the other folds.
 | name    | shape  | meaning                                        |
 |---------|--------|------------------------------------------------|
 | numbers | (n, m) | spread over their cells; NaN where missing     |
-| filled  | (n, w) | noisy scores and mapped numbers, complete      |
+| copies  | (c, n, w) | noisy scores and mapped numbers, complete, one or more times |
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from jaxtyping import Bool, Float
 
 from kexpfam.base.average_search import LARGEST, choose_average
 from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
-from kexpfam.base.incomplete import incomplete_gaussian
+from kexpfam.base.incomplete import choose_gaussian
 from kexpfam.base.line import OnLine
-from kexpfam.base.ordered import OrderedMixture, normal_numbers, surely_positive
-from kexpfam.data.coordinates import whitening
+from kexpfam.base.ordered import OrderedMixture, normal_numbers
+from kexpfam.data.coordinates import Coordinates, whitening
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals
 from kexpfam.data.standardize import Standardizer
@@ -35,7 +34,16 @@ from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm, Scores
 from kexpfam.progress import Progress
 from kexpfam.threads import in_threads
-from kexpfam.tuning.coordinates import choose_coordinates
+from kexpfam.tuning.coordinates import COMPARED_ROWS, HeldOut, choose_coordinates
+from kexpfam.tuning.incomplete_base import (
+    drawn_copies,
+    filled_in,
+    held_out_logs,
+    holed,
+    in_own_coordinates,
+    incomplete_search,
+    widening,
+)
 from kexpfam.tuning.table_rows import TableRows
 
 __all__ = [
@@ -51,14 +59,17 @@ __all__ = [
 # Directions of the indicators that the mixture sees, their least variance, how many times the
 # strength of chance they need, and the noise on them.
 _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
-# Rounds of drawing what is missing by mixtures.
-_ROUNDS = 3
+# The same where chance has many flags of missing values to choose from.
+_BEYOND_MANY = 1.5
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
 
 
 class BaseChoice(NamedTuple):
-    """Coordinates, size and shrinkage, and the mixtures of the rows that they were chosen on."""
+    """Coordinates, size and shrinkage, and the mixtures of the rows that they were chosen on.
+
+    Of incomplete rows, deviations of components are widened by a factor.
+    """
 
     scores: Scores
     marginals: Marginals | None
@@ -66,27 +77,39 @@ class BaseChoice(NamedTuple):
     search: AverageSearch
     shift: Float[np.ndarray, " w"]
     root: Float[np.ndarray, "w w"]
-    filled: Float[np.ndarray, "n w"]
+    copies: Float[np.ndarray, "c n w"]
     average: Average | None
     seed: int
+    widening: float = 1.0
 
-    def whitened(self) -> Float[np.ndarray, "n w"]:
+    @property
+    def filled(self) -> Float[np.ndarray, "n w"]:
+        """Complete rows."""
+        return self.copies[0]
+
+    def whitened(self) -> Float[np.ndarray, "c n w"]:
         """Rows as mixtures are fitted to."""
-        return (self.filled - self.shift) @ np.linalg.inv(self.root).T
+        return (self.copies - self.shift) @ np.linalg.inv(self.root).T
 
     def ordered(self, average: Average) -> OrderedMixture:
-        """Averaged mixtures of whitened rows, in the columns' own coordinates."""
-        density = average.density()
-        return OrderedMixture(
-            density.weights,
-            density.means @ self.root.T + self.shift,
-            surely_positive(self.root @ density.covariances @ self.root.T),
-        )
+        """Averaged mixtures of whitened rows, in the columns' own coordinates, and widened."""
+        average = average if self.widening == 1 else average.widened(self.widening)
+        return in_own_coordinates(average.density(), self.shift, self.root)
+
+    def fitted_average(
+        self, table: TableRows, members: Bool[np.ndarray, " n"], start: Average | None = None
+    ) -> Average:
+        """Mixtures of some rows, from their own start or going on from another."""
+        white = self.whitened()[:, members]
+        weights, copies = np.tile(table.weights[members], len(white)), len(white)
+        stacked = white.reshape(-1, white.shape[2])
+        if start is None:
+            return fit_average(stacked, weights, self.search, self.seed, copies=copies)
+        return refit_average(start, stacked, weights, self.search, copies)
 
     def fitted_to(self, table: TableRows, members: Bool[np.ndarray, " n"]) -> OrderedMixture:
         """A mixture of some rows, from its own start."""
-        white = self.whitened()[members]
-        return self.ordered(fit_average(white, table.weights[members], self.search, self.seed))
+        return self.ordered(self.fitted_average(table, members))
 
     def density(self, layout: Layout, mixture: OrderedMixture | None) -> ChainDensity:
         """The numbers' base density."""
@@ -110,9 +133,9 @@ def choose_base(
     if n_numbers == 0:
         nothing = np.zeros(own.shape[1])
         return BaseChoice(
-            scores, None, None, search, nothing, np.diag(nothing), own, None, seed
+            scores, None, None, search, nothing, np.diag(nothing), own[None], None, seed
         )  # fmt: skip
-    complete = _hot_deck(table)
+    complete, gone = _hot_deck(table), np.isnan(table.numbers)
     held = table.folds[members] == table.folds[members].min()
     shares = table.weights[members] / table.weights[members].sum()
     # In units of the largest magnitude, so that no square overflows.
@@ -120,27 +143,28 @@ def choose_base(
     center = shares @ (complete[members] / unit)
     scale = np.sqrt(shares @ (complete[members] / unit - center) ** 2)
     spread = Standardizer(center * unit, scale * unit)
-    if np.isnan(table.numbers).any():
-        # Coordinates are judged by how the columns go together, which a hot deck breaks; but where
-        # an atom stands for most that is not there, it keeps the shape of the column.
-        filled = np.concatenate([own, spread.forward(complete)], axis=1)
-        numbers = spread.backward(_gaussian_fill(table, filled, members)[:, own.shape[1] :])
-        kinds = table.layout.kinds
-        whole = np.array([not kinds[column].atoms for column in table.layout.numerics])
-        gone = np.isnan(table.numbers) & whole
-        complete = np.where(gone, np.clip(numbers, *table.layout.support), complete)
     coordinates, kind = choose_coordinates(
-        complete[members], table.weights[members], table.folds[members], spread, marginals, seed
+        complete[members],
+        table.weights[members],
+        table.folds[members],
+        spread,
+        marginals,
+        seed,
+        _by_what_is_there(table, own, complete, members, seed) if gone.any() else None,
     )
-    filled = np.concatenate([own, coordinates.marginals.forward(complete)], axis=1)
-    if np.isnan(table.numbers).any():
-        filled = _gaussian_fill(table, filled, members)
+    mapped = coordinates.marginals.forward(complete)
+    if gone.any():
+        rows = holed(own, mapped, gone)
+        return _incomplete(
+            table, members, rows, scores, coordinates.marginals, kind, seed, progress, largest
+        )  # fmt: skip
+    filled = np.concatenate([own, mapped], axis=1)
     shift, root = whitening(filled[members], table.weights[members], held)
     choice = BaseChoice(
-        scores, coordinates.marginals, kind, search, shift, root, filled, None, seed
+        scores, coordinates.marginals, kind, search, shift, root, filled[None], None, seed
     )  # fmt: skip
     search = choose_average(
-        choice.whitened()[members],
+        choice.whitened()[0][members],
         table.weights[members],
         table.folds[members],
         seed,
@@ -148,13 +172,50 @@ def choose_base(
         largest=largest,
     )
     choice = choice._replace(search=search)
-    average = fit_average(choice.whitened()[members], table.weights[members], search, seed)
-    for _ in range(_ROUNDS if np.isnan(table.numbers).any() else 0):
-        choice = choice._replace(filled=redrawn(table, choice.filled, choice.ordered(average)))
-        average = refit_average(
-            average, choice.whitened()[members], table.weights[members], search
-        )  # fmt: skip
-    return choice._replace(average=average)
+    return choice._replace(average=choice.fitted_average(table, members))
+
+
+def _by_what_is_there(
+    table: TableRows,
+    own: Float[np.ndarray, "n s"],
+    complete: Float[np.ndarray, "n m"],
+    members: Bool[np.ndarray, " n"],
+    seed: int,
+) -> HeldOut:
+    """Log densities of the values that are there, in coordinates that are tried."""
+    some = table.where(np.flatnonzero(members)[:COMPARED_ROWS])
+    scores, numbers = (part[members][:COMPARED_ROWS] for part in (own, complete))
+    gone = np.isnan(some.numbers)
+
+    def judged(coordinates: Coordinates, judges: Bool[np.ndarray, " k"]) -> Float[np.ndarray, " j"]:
+        curve = coordinates.marginals.curve(numbers)
+        logs = held_out_logs(some, holed(scores, curve.values, gone), judges, seed)
+        return logs + curve.log_slopes[judges].sum(axis=1, where=~gone[judges])
+
+    return judged
+
+
+def _incomplete(
+    table: TableRows,
+    members: Bool[np.ndarray, " n"],
+    rows: Float[np.ndarray, "n w"],
+    scores: Scores,
+    marginals: Marginals,
+    kind: MarginalKind,
+    seed: int,
+    progress: Progress,
+    largest: int,
+) -> BaseChoice:
+    """Size and shrinkage for rows with missing numbers, which are then filled in."""
+    some = table.where(np.flatnonzero(members))
+    gaussian = choose_gaussian(rows[members], some.weights, some.folds)
+    pseudo_rows = gaussian.pseudo_rows
+    search = incomplete_search(some, rows[members], pseudo_rows, seed, progress, largest)
+    factor = widening(some, rows[members], pseudo_rows, search, seed)
+    copies, average, shift, root = filled_in(table, rows, members, gaussian, search, seed)
+    return BaseChoice(
+        scores, marginals, kind, search, shift, root, copies, average, seed, factor
+    )  # fmt: skip
 
 
 def noisy_scores(table: TableRows, scores: Scores) -> Float[np.ndarray, "n s"]:
@@ -182,7 +243,12 @@ def _fit_scores(table: TableRows, members: Bool[np.ndarray, " n"]) -> Scores:
     targets = np.array(numbers).reshape(len(numbers), len(shares)).T
     crossed = (centered @ whitening * shares[:, None]).T @ targets
     turns, strengths, _ = np.linalg.svd(crossed, full_matrices=False)
-    some = np.flatnonzero(strengths**2 * len(shares) > _BEYOND_CHANCE * max(targets.shape[1], 1))
+    chance = _BEYOND_CHANCE * max(targets.shape[1], 1)
+    if table.layout.flagged:
+        # The largest square of a singular value of so many by so many random numbers.
+        largest = (np.sqrt(kept.sum()) + np.sqrt(targets.shape[1])) ** 2
+        chance = max(chance, _BEYOND_MANY * largest)
+    some = np.flatnonzero(strengths**2 * len(shares) > chance)
     directions = (whitening @ turns)[:, some[:_MOST_SCORES]]
     signs = np.sqrt(np.arange(2, len(directions) + 2)) @ directions
     return Scores(center, directions * np.where(signs < 0, -1.0, 1.0))
@@ -224,28 +290,16 @@ def redrawn(
 ) -> Float[np.ndarray, "n w"]:
     """What is missing, drawn anew given what is there."""
     n_scores = filled.shape[1] - table.numbers.shape[1]
-    rows = filled.copy()
-    rows[:, n_scores:][np.isnan(table.numbers)] = np.nan
-    normal = [normal_numbers(table.uniform("normal", place)) for place in range(rows.shape[1])]
-    return mixture.conditional_fill(rows, table.uniform("choice"), np.stack(normal, axis=1))
-
-
-def _gaussian_fill(
-    table: TableRows, filled: Float[np.ndarray, "n w"], members: Bool[np.ndarray, " n"]
-) -> Float[np.ndarray, "n w"]:
-    """What is missing, drawn from the likeliest Gaussian of what is there."""
-    rows = filled.copy()
-    rows[:, filled.shape[1] - table.numbers.shape[1] :][np.isnan(table.numbers)] = np.nan
-    mean, covariance = incomplete_gaussian(rows[members], table.weights[members])
-    return redrawn(table, filled, OrderedMixture(np.ones(1), mean[None], covariance[None]))
+    rows = holed(filled[:, :n_scores], filled[:, n_scores:], np.isnan(table.numbers))
+    return drawn_copies(table, rows, mixture, 1)[0]
 
 
 def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None:
     """The mixture of all rows, in the same coordinates."""
     if choice.average is None:
         return None
-    average = refit_average(choice.average, choice.whitened(), table.weights, choice.search)
-    return choice.ordered(average)
+    everything = np.ones(len(table.weights), bool)
+    return choice.ordered(choice.fitted_average(table, everything, choice.average))
 
 
 def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> list[OnLine]:

@@ -20,7 +20,8 @@ from kexpfam.data.ties import spread_ties, tied_gaps
 
 __all__ = ["TableRows", "cell_gaps", "table_rows"]
 
-_SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16}
+_SALTS_PER_COPY = 10_000_000
+_SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16, "hide": 17}
 
 
 class TableRows(NamedTuple):
@@ -38,9 +39,9 @@ class TableRows(NamedTuple):
         own = (part[chosen] for part in (self.numbers, self.weights, self.keys, self.folds))
         return TableRows(self.layout, self.parts.where(chosen), *own)
 
-    def uniform(self, purpose: str, number: int = 0) -> Float[np.ndarray, " n"]:
+    def uniform(self, purpose: str, number: int = 0, copy: int = 0) -> Float[np.ndarray, " n"]:
         """Random numbers that follow from the rows' content."""
-        return uniform_numbers(self.keys, 1000 * number + _SALTS[purpose])
+        return uniform_numbers(self.keys, _SALTS_PER_COPY * copy + 1000 * number + _SALTS[purpose])
 
 
 def table_rows(
