@@ -234,7 +234,7 @@ def test_the_flow_carries_a_gaussian_to_its_quantiles(basis, generator):
     variances = np.array([[0.3, 0.02]])
     gaussian = SmoothedMixture(np.zeros(1), np.ones((1, 2)), variances, np.eye(2)[None])
     high = gaussian.sample(20, NOISE_SCALES[-1], generator)
-    low = flow_down(untilted(basis, gaussian), high, 4 * ONCE)
+    low, _ = flow_down(untilted(basis, gaussian), high, 4 * ONCE)
     scales = np.sqrt((variances + NOISE_SCALES[0] ** 2) / (variances + NOISE_SCALES[-1] ** 2))
     np.testing.assert_allclose(low, 1 + (high - 1) * scales, atol=1e-5)
 
@@ -253,7 +253,7 @@ def test_draws_have_the_mixtures_moments(method, basis, mixture, generator):
     field, count = untilted(basis, mixture), 4096
     start = mixture.sample(count, NOISE_SCALES[-1], generator)
     if method == "flow":
-        draws = flow_down(field, start, np.full(5, 12))
+        draws, _ = flow_down(field, start, np.full(5, 12))
     else:
         draws = walk_down(field, start, 0, 300, 1, 0.1)
     truth = mixture.sample(200_000, NOISE_SCALES[0], generator)

@@ -238,11 +238,12 @@ def flow_up(
 
 def flow_down(
     field: ScoreField, rows: Float[np.ndarray, "n d"], steps: Int[np.ndarray, " k"]
-) -> Float[np.ndarray, "n d"]:
-    """Rows of the highest level carried to the lowest."""
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+    """Rows of the highest level carried to the lowest, and the errors of their log densities."""
     times, n_steps = flow_times(field.knots, steps), int(steps.sum())
     times[: n_steps + 1] = times[n_steps::-1]
-    return _in_blocks(lambda z, m: _flow(field, z, times, n_steps, m), rows)[0]
+    ends, _, errors = _in_blocks(lambda z, m: _flow(field, z, times, n_steps, m), rows)
+    return ends, errors[:n_steps, :, 0].sum(axis=0)
 
 
 def _traced_gradient(field: ScoreField, rows: Any, times: Any, n_steps: Any, n_blocks: Any) -> Any:

@@ -133,23 +133,27 @@ class FlowDensity(RealDensity):
         return logs
 
     def _followed(self, whitened: Float[np.ndarray, "n d"]) -> _Followed:
-        """The flow, with shorter steps for rows far out, which move fast."""
-        gains, errors = self._gains(whitened, 1)
+        """The flow up, with shorter steps for rows far out, which move fast."""
+        return _Followed(*self._carefully(flow_up, whitened))
+
+    def _carefully(
+        self,
+        flow: Callable[..., tuple[np.ndarray, np.ndarray]],
+        whitened: Float[np.ndarray, "n d"],
+    ) -> tuple[np.ndarray, Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+        """What a flow finds, its errors, and the factors by which steps had to be shortened."""
+        found, errors = flow(self.field, whitened, self.steps)
+        errors *= self.caution
         factors = np.ones(len(whitened), np.int64)
         for factor in _SHORTER:
             rough = ~(errors <= _ROUGH * self.tolerance)
             if not rough.any():
                 break
-            gains[rough], errors[rough] = self._gains(whitened[rough], factor)
+            found[rough], errors[rough] = flow(self.field, whitened[rough], factor * self.steps)
+            errors[rough] *= self.caution
             factors[rough] = factor
         factors[~(errors <= POOR_FLOW * self.tolerance)] = 0
-        return _Followed(gains, errors, factors)
-
-    def _gains(
-        self, whitened: Float[np.ndarray, "n d"], factor: int
-    ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        gains, errors = flow_up(self.field, whitened, factor * self.steps)
-        return gains, self.caution * errors
+        return found, errors, factors
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         if not self.has_tilt:
@@ -261,7 +265,7 @@ class FlowDensity(RealDensity):
         draws = base.sample(n_samples - n_flow, self.field.lowest, generator)
         if n_flow:
             starts = base.sample(n_flow, self.field.highest, generator)
-            ends = flow_down(self.field, starts, self.steps)
+            ends, _, _ = self._carefully(flow_down, starts)
             draws = generator.permutation(np.concatenate([ends, draws]))
         return self.coordinates.backward(draws)
 
