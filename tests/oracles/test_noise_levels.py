@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.special import roots_hermite
 
 from kexpfam import KernelDiffusion
@@ -24,6 +28,7 @@ from kexpfam.precision import compiled
 from kexpfam.solve.levels import Levels
 
 NOISE_SCALES = np.geomspace(0.1, 3.0, 6)
+ONCE = np.ones(5, int)
 
 
 @pytest.fixture
@@ -114,9 +119,10 @@ def test_the_smoothed_mixture_against_autodiff_and_its_convolution(noise_scale, 
         laplacians = jax.vmap(lambda x: jnp.trace(jax.hessian(value)(x)))(rows)
         return jax.vmap(jax.grad(value))(rows), laplacians
 
-    found = compiled(mixture.gradient_and_laplacian)(rows, noise_scale)
-    for mine, expected in zip(found, derivatives(rows), strict=True):
-        np.testing.assert_allclose(mine, expected, atol=1e-10)
+    gradients, laplacians = derivatives(rows)
+    np.testing.assert_allclose(compiled(mixture.gradient)(rows, noise_scale), gradients, atol=1e-10)
+    seconds = compiled(mixture.second_derivatives)(rows, noise_scale, np.eye(2))
+    np.testing.assert_allclose(seconds.sum(axis=1), laplacians, atol=1e-10)
     # ∫ q(x − ε) N(ε) dε by Gauss–Hermite: exact to rounding for so smooth an integrand.
     nodes, weights = roots_hermite(60)
     grid = np.sqrt(2) * noise_scale * np.stack(np.meshgrid(nodes, nodes), axis=-1).reshape(-1, 2)
@@ -179,29 +185,67 @@ def test_sums_of_parts_add_up(basis, mixture, generator):
         np.testing.assert_allclose(first + second, mine, atol=1e-4 if mine is whole[3] else 1e-9)
 
 
-def test_without_coefficients_the_flow_gives_the_mixture_itself(basis, mixture, generator):
-    rows = generator.standard_normal((50, 2))
-    expected = compiled(mixture.log_density)(rows, NOISE_SCALES[0])
-    errors = []
-    for n_steps in (1, 2, 4):
-        logs, estimates = flow_up(untilted(basis, mixture), rows, np.full(5, n_steps))
-        # The estimate is that of a fifth-order method beside the eighth-order one that is used.
-        assert (np.abs(logs - expected) < estimates + 1e-12).all()
-        errors.append(np.abs(logs - expected).max())
-    assert errors[-1] < 1e-7
-    # Eighth order: half the step, 1/256 of the error; half of that is asked for.
-    assert errors[0] / errors[1] > 128
-    assert errors[1] / errors[2] > 128
+def tilted(basis, mixture, generator):
+    """Coefficients of some size, in units of the noise, at all levels but the highest."""
+    sizes = np.append(0.1 / NOISE_SCALES[:-1], 0.0)
+    coefficients = sizes[:, None] * generator.standard_normal((len(sizes), basis.n_features))
+    return replace(untilted(basis, mixture), coefficients=coefficients)
 
 
-def test_the_flow_down_undoes_the_flow_up(basis, mixture, generator):
-    field = untilted(basis, mixture)
-    high = mixture.sample(200, NOISE_SCALES[-1], generator)
-    low = flow_down(field, high, np.full(5, 32))
-    # Along the flow log p − log q changes by the divergence alone: check by going back.
-    logs, _ = flow_up(field, low, np.full(5, 32))
-    expected = compiled(mixture.log_density)(low, NOISE_SCALES[0])
-    np.testing.assert_allclose(logs, expected, atol=1e-5)
+def test_the_gain_is_the_change_of_variables_along_the_flow(basis, mixture, generator):
+    """log p = log q(z(T)) − ∫ σ² Δu dt, with SciPy's steps and Jacobians by differentiation."""
+    field, rows = tilted(basis, mixture, generator), generator.standard_normal((5, 2))
+    logs = compiled(mixture.log_density)
+
+    @compiled
+    def speed(time, rows):
+        def one(row):
+            score = lambda z: field.score(z[None], time)[0]  # noqa: E731
+            return jnp.append(score(row), jnp.trace(jax.jacfwd(score)(row)))
+
+        return -jnp.exp(2 * time) * jax.vmap(one)(rows)
+
+    def slopes(time, state):
+        return speed(time, state.reshape(5, 3)[:, :2]).ravel()
+
+    state = np.column_stack([rows, np.zeros(5)])
+    for ends in pairwise(field.knots):
+        found = solve_ivp(slopes, ends, state.ravel(), "DOP853", rtol=1e-8, atol=1e-8)
+        state = found.y[:, -1].reshape(5, 3)
+    expected = logs(state[:, :2], NOISE_SCALES[-1]) + state[:, 2] - logs(rows, NOISE_SCALES[0])
+    assert np.abs(expected).max() > 0.05
+    wrong = []
+    for n_steps in (4, 8):
+        gains, errors = flow_up(field, rows, np.full(5, n_steps))
+        wrong.append(np.abs(gains - expected).max())
+    assert wrong[1] < min(errors.max(), 1e-3)
+    # Fifth order: half the step, 1/32 of the error; half of that is asked for.
+    assert wrong[0] > 16 * wrong[1]
+
+
+def test_without_coefficients_there_is_no_gain(basis, mixture, generator):
+    gains, errors = flow_up(untilted(basis, mixture), generator.standard_normal((50, 2)), ONCE)
+    assert not gains.any()
+    assert not errors.any()
+
+
+def test_the_flow_carries_a_gaussian_to_its_quantiles(basis, generator):
+    """Of one component: z − μ grows as its deviation does, up and down again."""
+    variances = np.array([[0.3, 0.02]])
+    gaussian = SmoothedMixture(np.zeros(1), np.ones((1, 2)), variances, np.eye(2)[None])
+    high = gaussian.sample(20, NOISE_SCALES[-1], generator)
+    low, _ = flow_down(untilted(basis, gaussian), high, 4 * ONCE)
+    scales = np.sqrt((variances + NOISE_SCALES[0] ** 2) / (variances + NOISE_SCALES[-1] ** 2))
+    np.testing.assert_allclose(low, 1 + (high - 1) * scales, atol=1e-5)
+
+
+def test_rows_beside_a_row_change_nothing(basis, mixture, generator):
+    field, rows = tilted(basis, mixture, generator), generator.standard_normal((1300, 2))
+    gains, errors = flow_up(field, rows, ONCE)
+    some = [0, 255, 256, 1023, 1024, 1299]
+    # Products of other shapes are rounded otherwise.
+    for found, alone in zip((gains, errors), flow_up(field, rows[some], ONCE), strict=True):
+        np.testing.assert_allclose(found[some], alone, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["flow", "sde"])
@@ -209,7 +253,7 @@ def test_draws_have_the_mixtures_moments(method, basis, mixture, generator):
     field, count = untilted(basis, mixture), 4096
     start = mixture.sample(count, NOISE_SCALES[-1], generator)
     if method == "flow":
-        draws = flow_down(field, start, np.full(5, 12))
+        draws, _ = flow_down(field, start, np.full(5, 12))
     else:
         draws = walk_down(field, start, 0, 300, 1, 0.1)
     truth = mixture.sample(200_000, NOISE_SCALES[0], generator)

@@ -1,10 +1,10 @@
 """The base density of every level: a Gaussian mixture with the level's noise added.
 
 A mixture stays one under Gaussian noise: Σ_k + σ²I. With Σ_k = U_k diag(v_k) U_kᵀ found once,
-every level's precision is U_k diag(1/(v_k + σ²)) U_kᵀ, and with responsibilities r_k, component
-scores s_k and s = Σ_k r_k s_k,
+every level's precision is U_k diag(1/(v_k + σ²)) U_kᵀ, and with responsibilities r_k and component
+scores s_k,
 
-    ∇log q_σ = s        Δlog q_σ = Σ_k r_k (|s_k|² − Σ_i 1/(v_ki + σ²)) − |s|².
+    ∇log q_σ = s = Σ_k r_k s_k        ∇²log q_σ = Σ_k r_k (s_k s_kᵀ − P_k) − s sᵀ.
 
 The quadratic forms of all components are one matrix product with the products x_i x_j (i ≤ j) of a
 row's columns, and Σ_k r_k s_k one with the precisions: nothing of size n·k·d is made.
@@ -30,7 +30,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials, padded_size
-from kexpfam.symmetric import form_coefficients, half_places, upper_half
+from kexpfam.symmetric import half_places
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
@@ -38,8 +38,9 @@ __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
     """xᵀP_k x for all rows and components by one matrix product, from upper halves of P_k."""
     one, other = np.triu_indices(rows.shape[1])
-    forms = form_coefficients(halves, rows.shape[1])
-    return (forms @ (rows.T[one] * rows.T[other])).T
+    # A product x_i x_j stands for x_j x_i, too.
+    counts = np.where(one == other, 1.0, 2.0).astype(rows.dtype)
+    return (halves @ (counts[:, None] * rows.T[one] * rows.T[other])).T
 
 
 class MixtureScore(NamedTuple):
@@ -92,24 +93,6 @@ class SmoothedMixture:
     def gradient(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, "n d"]:
         """∇log q_σ."""
         return self.at(noise_scale).gradient(rows)
-
-    def gradient_and_laplacian(
-        self, rows: Float[Any, "n d"], noise_scale: Any
-    ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-        """∇log q_σ and Δlog q_σ."""
-        score, precisions = self.at(noise_scale), self._precisions(noise_scale)
-        shares = jax.nn.softmax(score.logs(rows), axis=1)
-        gradient = score.mean_score(shares, rows)
-        # |s_k|² is the quadratic form of P_k².
-        squares = jnp.einsum("kde,kef->kdf", precisions, precisions)
-        pulls = jnp.einsum("kdf,kf->kd", squares, self.means)
-        lengths = (
-            _quadratic_forms(upper_half(squares), rows)
-            - 2 * rows @ pulls.T
-            + (pulls * self.means).sum(axis=1)
-        )
-        curvature = lengths - jnp.trace(precisions, axis1=1, axis2=2)
-        return gradient, (shares * curvature).sum(axis=1) - (gradient**2).sum(axis=1)
 
     def second_derivatives(
         self, rows: Float[Any, "n d"], noise_scale: Any, axes: Float[Any, "d e"]

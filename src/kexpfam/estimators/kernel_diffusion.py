@@ -91,7 +91,7 @@ class KernelDiffusion(
     marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
         Monotone map of each column: a power transform, or that and the smooth map which makes the
         column standard normal. "auto" decides by held-out likelihood.
-    n_levels : int, default=10
+    n_levels : int, default=6
         Noise levels, equally spaced in the logarithm.
     noise_range : "auto" or pair of float, default="auto"
         The lowest and highest noise, in deviations of the whitened rows. What the model gives is

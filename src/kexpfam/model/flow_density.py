@@ -1,11 +1,13 @@
 """The density of a probability flow, in the user's units.
 
-    p(x) = |dz/dx| [(1 − ε) p_flow(z) + ε q(z)],      z(x): marginal maps and whitening
+    p(x) = |dz/dx| q(z) [(1 − ε) eᵍ + ε],      z(x): marginal maps and whitening
 
-with p_flow by the flow (see `kexpfam.model.flow`) and a little of the base density q, so that no
-row can fall far below it: log p ≥ log q + log ε. Where even short steps cannot follow the flow, far
-outside the data, q alone stands for both. Without a tilt the model is q, smoothed by the lowest
-noise, and everything is in closed form.
+with the gain g(z) by the flow (see `kexpfam.model.flow`) and a little of the base density q, so
+that no row can fall far below it: log p ≥ log q + log ε. Where even short steps cannot follow the
+flow, far outside the data, q alone stands for both. Without a tilt the model is q, smoothed by the
+lowest noise, and everything is in closed form. With w = (1 − ε) eᵍ / [(1 − ε) eᵍ + ε],
+
+    ∇log p = ∇log q + w ∇g        ∇²log p = ∇²log q + w ∇²g + w (1 − w) ∇g ∇gᵀ.
 
 Rows are taken in blocks of two sizes, so that everything is compiled once and a few rows do not pay
 for many. A row's result does not depend on the rows beside it.
@@ -13,6 +15,8 @@ for many. A row's result does not depend on the rows beside it.
 | symbol | name       | shape |
 |--------|------------|-------|
 | ε      | BASE_SHARE | ()    |
+| g      | gains      | (n,)  |
+| w      | shares     | (n,)  |
 |        | steps      | (l − 1,), of the flow, for each stretch between two levels |
 """
 
@@ -21,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,28 +62,34 @@ __all__ = ["BASE_SHARE", "FlowDensity", "flow_density"]
 _BLOCK, _FEW = 256, 64
 BASE_SHARE = 0.01
 # Times the tolerance, an error of the flow is worth shorter steps, in turn by these factors.
-_ROUGH, _SHORTER = 50.0, (2, 4, 8)
+_ROUGH, _SHORTER = 10.0, (2, 4, 8)
 
 
 class _Followed(NamedTuple):
-    """log p along the flow, its error estimates, and by what factor steps had to be shortened.
+    """Gains along the flow, their error estimates, and by what factor steps had to be shortened.
 
     A factor of zero stands for rows where the flow could not be followed.
     """
 
-    logs: Float[np.ndarray, " n"]
+    gains: Float[np.ndarray, " n"]
     errors: Float[np.ndarray, " n"]
     factors: Int[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
 class FlowDensity(RealDensity):
-    """A density given by the scores of all noise levels."""
+    """A density given by the scores of all noise levels.
+
+    Error estimates of steps are multiplied by `caution`.
+    """
 
     coordinates: Coordinates
     field: ScoreField
     steps: Int[np.ndarray, " k"]
     tolerance: float
+    caution: float = 30.0
+    # Model files of earlier versions lack it; they say how many steps of another method it took.
+    fields_added: ClassVar[tuple[str, ...]] = ("caution",)
 
     @property
     def has_tilt(self) -> bool:
@@ -116,75 +126,62 @@ class FlowDensity(RealDensity):
         if not self.has_tilt:
             return logs, np.zeros(len(rows))
         followed = self._followed(whitened)
-        return logs + self._gain(followed, self._base_logs(whitened)), followed.errors
+        return logs + _tilt(followed), followed.errors
 
     def _base_logs(self, whitened: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         (logs,) = in_blocks(lambda piece: (_base_logs(self.field, piece),), whitened)
         return logs
 
     def _followed(self, whitened: Float[np.ndarray, "n d"]) -> _Followed:
-        """The flow, with shorter steps for rows far out, which move fast."""
-        logs, errors = in_blocks(lambda z: flow_up(self.field, z, self.steps), whitened)
+        """The flow up, with shorter steps for rows far out, which move fast."""
+        return _Followed(*self._carefully(flow_up, whitened))
+
+    def _carefully(
+        self,
+        flow: Callable[..., tuple[np.ndarray, np.ndarray]],
+        whitened: Float[np.ndarray, "n d"],
+    ) -> tuple[np.ndarray, Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+        """What a flow finds, its errors, and the factors by which steps had to be shortened."""
+        found, errors = flow(self.field, whitened, self.steps)
+        errors *= self.caution
         factors = np.ones(len(whitened), np.int64)
         for factor in _SHORTER:
             rough = ~(errors <= _ROUGH * self.tolerance)
             if not rough.any():
                 break
-            steps = factor * self.steps
-            logs[rough], errors[rough] = in_blocks(
-                lambda z, steps=steps: flow_up(self.field, z, steps), whitened[rough]
-            )
+            found[rough], errors[rough] = flow(self.field, whitened[rough], factor * self.steps)
+            errors[rough] *= self.caution
             factors[rough] = factor
         factors[~(errors <= POOR_FLOW * self.tolerance)] = 0
-        return _Followed(logs, errors, factors)
-
-    def _gain(
-        self, followed: _Followed, base_logs: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """The log of the model over its base density."""
-        ratio = np.where(followed.factors > 0, followed.logs - base_logs, 0.0)
-        return np.logaddexp(np.log1p(-BASE_SHARE) + ratio, np.log(BASE_SHARE))
-
-    def _shares(
-        self, followed: _Followed, base_logs: Float[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """How much of the model's density at each row is the flow's."""
-        gain = self._gain(followed, base_logs)
-        shares = np.exp(np.log1p(-BASE_SHARE) + followed.logs - base_logs - gain)
-        return np.where(followed.factors > 0, shares, 0.0)
+        return found, errors, factors
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         if not self.has_tilt:
             return self.smoothed_gradient(rows, self.field.lowest)
         whitened = self.coordinates.forward(rows)
         followed = self._followed(whitened)
-        shares = self._shares(followed, self._base_logs(whitened))[:, None]
         (found,) = self._along(
             lambda z, steps: (flow_gradient(self.field, z, steps),), whitened, followed, 1
         )
         base, _ = self._base_derivatives(whitened)
-        return self.coordinates.pulled_back(rows, shares * found + (1 - shares) * base)
+        return self.coordinates.pulled_back(rows, base + _shares(followed)[:, None] * found)
 
     def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         if not self.has_tilt:
             return self.smoothed_laplacian(rows, self.field.lowest)
         axes, whitened = self.coordinates.inverse_root, self.coordinates.forward(rows)
         followed = self._followed(whitened)
-        shares = self._shares(followed, self._base_logs(whitened))[:, None]
-        flow = self._along(
+        shares = _shares(followed)[:, None]
+        gradient, seconds = self._along(
             lambda z, steps: flow_second_derivatives(self.field, z, axes, steps),
             whitened,
             followed,
             2,
         )
-        base = self._base_derivatives(whitened)
-        score = shares * flow[0] + (1 - shares) * base[0]
-        # The second derivatives of a mixture's logarithm, along the columns.
-        seconds = -((score @ axes) ** 2)
-        for share, (gradient, own) in zip((shares, 1 - shares), (flow, base), strict=True):
-            seconds = seconds + share * (own + (gradient @ axes) ** 2)
-        curvature = (self.coordinates.slopes(rows) ** 2 * seconds).sum(axis=1)
-        return self.coordinates.pulled_back_laplacian(rows, score, curvature)
+        score, curved = self._base_derivatives(whitened)
+        curved = curved + shares * (seconds + (1 - shares) * (gradient @ axes) ** 2)
+        curvature = (self.coordinates.slopes(rows) ** 2 * curved).sum(axis=1)
+        return self.coordinates.pulled_back_laplacian(rows, score + shares * gradient, curvature)
 
     def _along(
         self,
@@ -197,10 +194,7 @@ class FlowDensity(RealDensity):
         found = tuple(np.zeros_like(whitened) for _ in range(n_results))
         for factor in np.unique(followed.factors[followed.factors > 0]):
             members, steps = followed.factors == factor, factor * self.steps
-            results = in_blocks(
-                lambda z, steps=steps: function(z, steps),
-                whitened[members],
-            )
+            results = function(whitened[members], steps)
             for whole, part in zip(found, results, strict=True):
                 whole[members] = part
         return found
@@ -254,9 +248,9 @@ class FlowDensity(RealDensity):
             return grids
         places = grids.quantiles(QUANTILE_LEVELS)
         moved = self.from_columns(with_columns(mapped, places))
-        untilted = self.untilted()
-        tilt = self.log_density(moved) - untilted.log_density(moved)
-        own_tilt = self.log_density(rows) - untilted.log_density(rows)
+        tilt, own_tilt = (
+            _tilt(self._followed(self.coordinates.forward(some))) for some in (moved, rows)
+        )
         return grids.tilted_between(
             places, tilt.reshape(places.shape), np.broadcast_to(own_tilt[:, None], rows.shape)
         )
@@ -271,7 +265,7 @@ class FlowDensity(RealDensity):
         draws = base.sample(n_samples - n_flow, self.field.lowest, generator)
         if n_flow:
             starts = base.sample(n_flow, self.field.highest, generator)
-            (ends,) = in_blocks(lambda z: (flow_down(self.field, z, self.steps),), starts)
+            ends, _, _ = self._carefully(flow_down, starts)
             draws = generator.permutation(np.concatenate([ends, draws]))
         return self.coordinates.backward(draws)
 
@@ -281,16 +275,32 @@ class FlowDensity(RealDensity):
         # Weighted draws of the base density: the flow is followed once, and not there and back.
         untilted = self.untilted()
         draws = untilted.sample(n_draws, generator)
-        logs, base_logs = self.log_density(draws), untilted.log_density(draws)
-        weights = np.exp(logs - base_logs - (logs - base_logs).max())
+        logs = untilted.log_density(draws)
+        tilt = np.zeros(n_draws)
+        if self.has_tilt:
+            tilt = _tilt(self._followed(self.coordinates.forward(draws)))
+        weights = np.exp(tilt - tilt.max())
         # A draw that would stand for many tells of the draws' number more than of the model.
         weights = np.minimum(weights, np.sqrt(n_draws) * weights.mean())
-        return logs, weights / weights.sum()
+        return logs + tilt, weights / weights.sum()
 
 
 def flow_density(coordinates: Coordinates, field: ScoreField, tolerance: float) -> FlowDensity:
     """The density of a field, with as many steps as the tolerance asks for."""
-    return FlowDensity(coordinates, field, steps_needed(field, tolerance), tolerance)
+    steps, caution = steps_needed(field, tolerance)
+    return FlowDensity(coordinates, field, steps, tolerance, caution)
+
+
+def _tilt(followed: _Followed) -> Float[np.ndarray, " n"]:
+    """The log of the model over its base density."""
+    gains = np.where(followed.factors > 0, followed.gains, 0.0)
+    return np.logaddexp(np.log1p(-BASE_SHARE) + gains, np.log(BASE_SHARE))
+
+
+def _shares(followed: _Followed) -> Float[np.ndarray, " n"]:
+    """How much of the model's density at each row is the flow's."""
+    shares = np.exp(np.log1p(-BASE_SHARE) + followed.gains - _tilt(followed))
+    return np.where(followed.factors > 0, shares, 0.0)
 
 
 @compiled

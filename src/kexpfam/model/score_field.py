@@ -9,23 +9,32 @@ there the smoothed base density q_σ is the model.
 |--------|--------------|--------|
 | t      | knots        | (l,)   |
 | β      | coefficients | (l, m) |
+| σ²     | variance     | ()     |
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-from kexpfam.base.smoothed import SmoothedMixture
+from kexpfam.base.smoothed import MixtureScore, SmoothedMixture
 from kexpfam.features import FourierBasis
 from kexpfam.solve.levels import Levels
 
-__all__ = ["ScoreField", "score_field"]
+__all__ = ["Instant", "ScoreField", "score_field"]
+
+
+class Instant(NamedTuple):
+    """A field at one time: what all rows have in common there."""
+
+    variance: Float[Any, ""]
+    coefficients: Float[Any, " m"]
+    mixture: MixtureScore
 
 
 @register_dataclass
@@ -46,20 +55,27 @@ class ScoreField:
         share = jnp.clip(share, 0.0, 1.0)
         return (1 - share) * coefficients[place] + share * coefficients[place + 1]
 
+    def at(self, time: Any) -> Instant:
+        """The field at t = log σ."""
+        scale = jnp.exp(time)
+        return Instant(scale**2, self.coefficients_at(time), self.base.at(scale))
+
     def score(self, rows: Float[Any, "n d"], time: Any) -> Float[Array, "n d"]:
         """∇log p_σ."""
         tilt = self.basis.gradient(self.coefficients_at(time), rows)
         return tilt + self.base.gradient(rows, jnp.exp(time))
 
-    def score_and_divergence(
-        self, rows: Float[Any, "n d"], time: Any
+    def speed(
+        self, instant: Instant, rows: Float[Any, "n d"]
     ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-        """∇log p_σ and Δlog p_σ."""
-        coefficients = self.coefficients_at(time)
-        gradient, laplacian = self.base.gradient_and_laplacian(rows, jnp.exp(time))
-        ones = jnp.ones(rows.shape[1])
-        gradient += self.basis.gradient(coefficients, rows)
-        return gradient, laplacian + self.basis.laplacian(coefficients, rows, ones)
+        """−σ²∇log p_σ and −σ²(Δf + ∇f·∇log q_σ)."""
+        tilt = self.basis.gradient(instant.coefficients, rows)
+        bend = self.basis.laplacian(instant.coefficients, rows, jnp.ones(rows.shape[1]))
+        pull = instant.mixture.gradient(rows)
+        return (
+            -instant.variance * (tilt + pull),
+            -instant.variance * (bend + (tilt * pull).sum(axis=1)),
+        )
 
     def curvature(
         self,

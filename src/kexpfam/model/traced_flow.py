@@ -1,12 +1,13 @@
 """The log density of the probability flow inside compiled code.
 
-    log p(x) = log p(z) + log |dz/dx|,      z = A⁻¹(t(x) − shift)
+    log p(x) = log q(z) + log((1 − ε) e^gain + ε) + log |dz/dx|,      z = A⁻¹(t(x) − shift)
 
 with the very code of `kexpfam.data.marginals` and `kexpfam.model.flow`.
 
-| symbol | name      | shape  |
-|--------|-----------|--------|
-| A⁻¹    | whitening | (d, d) |
+| symbol | name       | shape  |
+|--------|------------|--------|
+| A⁻¹    | whitening  | (d, d) |
+| ε      | base_share | ()     |
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.data.marginals import Marginals
-from kexpfam.model.flow import traced_flow_up
+from kexpfam.model.flow import traced_gain
 from kexpfam.model.score_field import ScoreField
 
 __all__ = ["TracedFlow"]
@@ -49,8 +50,6 @@ class TracedFlow:
         logs = self.scores.base.log_density(whitened, jnp.exp(self.scores.knots[0]))
         if self.n_steps > 0:
             # A number of steps that is known beforehand is what reverse differentiation needs.
-            _, flow, _ = traced_flow_up(self.scores, whitened, self.times, self.n_steps)
-            logs = jnp.logaddexp(
-                jnp.log1p(-self.base_share) + flow, jnp.log(self.base_share) + logs
-            )
+            gain = traced_gain(self.scores, whitened, self.times, self.n_steps)
+            logs += jnp.logaddexp(jnp.log1p(-self.base_share) + gain, jnp.log(self.base_share))
         return logs + curve.log_slopes.sum(axis=1) + self.log_volume
