@@ -6,9 +6,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
+from kexpfam import KernelChain
 from kexpfam.base.covariance import Covariance
 from kexpfam.base.line import (
     line_mixture_draws,
@@ -331,6 +333,33 @@ def test_numbers_on_the_line_against_scipy(support, generator):
         cell = on_line(log_weights, centers, deviations, edges, support, cells=True)
         mass = integrate.quad(density, at, at + 0.05)[0] / total
         assert np.exp(cell.log_probability()[0]) == pytest.approx(mass, rel=1e-7)
+
+
+def test_cells_whose_edges_are_one_number_have_the_widths_that_are_given():
+    """Where a map is flat; a little wider ones agree with differences of Φ."""
+    log_weights, centers = np.log([[0.3, 0.7]]), np.array([[0.0, 2.0]])
+    deviations, support = np.array([[1.0, 0.1]]), (-np.inf, np.inf)
+    point, widths = np.array([1.2]), np.array([1e-30, 1e-7])
+    density = on_line(log_weights, centers, deviations, (point, point), support, False).density
+    for width in widths:
+        edges, given = (point, point + width), np.log([width])
+        cell = on_line(
+            log_weights, centers, deviations, edges, support, cells=True, log_widths=given
+        )
+        np.testing.assert_allclose(cell.inside, density + given, atol=1e-5)
+    edges = point, point + 1e-5
+    given, found = (
+        on_line(log_weights, centers, deviations, edges, support, cells=True, log_widths=logs)
+        for logs in (None, np.log([1e-5]))
+    )
+    np.testing.assert_allclose(found.inside, given.inside, atol=1e-6)
+
+
+def test_counts_on_both_sides_of_a_wide_gap_have_masses_in_it(generator):
+    counts = np.concatenate([generator.geometric(1e-3, 300), np.full(20, 99_999)])
+    model = KernelChain(random_state=0).fit(pd.DataFrame({"gain": counts}))
+    between = pd.DataFrame({"gain": np.arange(10_000, 99_999, 3000)})
+    assert np.isfinite(model.score_samples(between)).all()
 
 
 def test_points_between_no_ends_keep_the_digits_of_their_tails():

@@ -119,9 +119,13 @@ class Chain:
 
     def edges(
         self, numbers: Float[np.ndarray, "n m"], mapped: Float[np.ndarray, "n m"]
-    ) -> Float[np.ndarray, "two n m"]:
-        """Both ends of the numbers' cells, mapped; the numbers themselves where there are none."""
-        edges = np.stack([mapped, mapped])
+    ) -> Float[np.ndarray, "three n m"]:
+        """Both ends of the numbers' cells, mapped, and the logarithms of what is between them.
+
+        The numbers themselves, and nothing, where they have no cells. A map can be so flat that
+        both ends are one number.
+        """
+        edges = np.stack([mapped, mapped, np.full_like(mapped, -np.inf)])
         lattice = self.layout.is_lattice
         if lattice.any():
             low, high = self.support
@@ -130,6 +134,8 @@ class Chain:
                 # The last cells of grades reach as far as the mixture does.
                 last = numbers + move == self.layout.support[side]
                 edges[side] = np.where(lattice, np.where(last, end, moved), edges[side])
+            assert self.marginals is not None
+            edges[2, :, lattice] = self.marginals.log_slopes(numbers, mapped)[:, lattice].T
         return edges
 
     def walked(self, inputs: Inputs) -> Iterator[tuple[Walked, np.ndarray]]:
@@ -166,7 +172,7 @@ class Chain:
                 yield factors, known[:, : len(factors.deviations)], some
 
     def mixture_lines(
-        self, inputs: Inputs, edges: Float[np.ndarray, "two n m"], wanted: Mapping[int, bool]
+        self, inputs: Inputs, edges: Float[np.ndarray, "three n m"], wanted: Mapping[int, bool]
     ) -> Float[np.ndarray, "m four n"]:
         """Where numbers lie in the mixture's conditionals: the parts of an `OnLine` each.
 
@@ -198,12 +204,13 @@ class Chain:
                         tuple(self.support[:, number].tolist()),
                         bool(lattice[number]),
                         density,
+                        edges[2, some, number],
                     )
                 found[number][:, some] = np.stack(line)
         return found
 
     def with_bell(
-        self, line: OnLine, inputs: Inputs, number: int, edges: Float[np.ndarray, "two n"]
+        self, line: OnLine, inputs: Inputs, number: int, edges: Float[np.ndarray, "three n"]
     ) -> OnLine:
         """Numbers of a column where they lie in the mixture's conditional, with the bell stacked.
 
@@ -219,6 +226,7 @@ class Chain:
                 (edges[0], edges[1]),
                 tuple(self.support[:, number].tolist()),
                 bool(self.layout.is_lattice[number]),
+                log_widths=edges[2],
             )
         else:
             bell = line._replace(density=term.bell_log_density(before, edges[0]))

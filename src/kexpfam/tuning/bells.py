@@ -82,6 +82,7 @@ def fitted_bell(
             (problem.edges[0], problem.edges[1]),
             problem.support,
             problem.cells,
+            log_widths=problem.edges[2],
         )
         for width in WIDTHS
     )

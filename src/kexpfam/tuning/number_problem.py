@@ -7,7 +7,7 @@
 | known        | (j,)   | whether all of the inputs are there                              |
 | targets      | (j,)   | the number, mapped, spread over its cell                         |
 | line         | (j,)   | where it lies in the mixture's conditional, out of sample        |
-| edges        | (2, j) | the ends of its cell, mapped                                     |
+| edges        | (3, j) | the ends of its cell, mapped, and the logarithm of its width     |
 | within       | (j,)   | a place in the cell, from a hash of the row                      |
 """
 
@@ -36,7 +36,7 @@ class NumberProblem(NamedTuple):
     known: Bool[np.ndarray, " j"]
     targets: Float[np.ndarray, " j"]
     line: OnLine
-    edges: Float[np.ndarray, "two j"]
+    edges: Float[np.ndarray, "three j"]
     support: tuple[float, float]
     cells: bool
     weights: Float[np.ndarray, " j"]
@@ -67,7 +67,7 @@ class NumberProblems(NamedTuple):
     inputs: Inputs
     lines: Sequence[OnLine]
     targets: Float[np.ndarray, "n m"]
-    edges: Float[np.ndarray, "two n m"]
+    edges: Float[np.ndarray, "three n m"]
     support: Float[np.ndarray, "two m"]
 
     @classmethod
