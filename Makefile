@@ -21,6 +21,10 @@ test test-fast: export PYTHONDONTWRITEBYTECODE =
 # Most of a small fit is compilation, and half of that optimizes what a test runs once.
 test test-fast: export JAX_DISABLE_MOST_OPTIMIZATIONS = 1
 test test-fast: export XLA_FLAGS = --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
+# Memory that is given back is asked for again at once, and cleared by the kernel in between.
+test test-fast: export MALLOC_TRIM_THRESHOLD_ = 4000000000
+test test-fast: export MALLOC_MMAP_THRESHOLD_ = 4000000000
+test test-fast: export MALLOC_TOP_PAD_ = 64000000
 # Where an operation was written is not asked of a program that runs once; finding out takes a tenth.
 test test-fast: export JAX_TRACEBACK_IN_LOCATIONS_LIMIT = 0
 # Style, types and imports are looked at beside the tests, which wait for processes now and then.
