@@ -136,7 +136,7 @@ def gaussian_process(data: Data) -> Callable[[], Prediction]:
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-    center, scale = data.X.mean(axis=0), data.X.std(axis=0)
+    center, scale = data.X.mean(axis=0), np.maximum(data.X.std(axis=0), 1e-12)
     kernel = ConstantKernel() * RBF(np.ones(data.X.shape[1])) + WhiteKernel()
     model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
     model.fit((data.X - center) / scale, data.y)
