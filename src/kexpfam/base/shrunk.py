@@ -35,6 +35,7 @@ from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.expected_sums import ExpectedSums
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.data.rows import Chunk, RowSource, make_chunk
+from kexpfam.logarithms import shares_of
 from kexpfam.precision import is_accelerated
 from kexpfam.symmetric import form_coefficients, half_places
 from kexpfam.threads import in_threads
@@ -176,7 +177,7 @@ class Expectation:
         for number, part in enumerate(self.parts):
             own = members[part]
             highest = own.max(axis=0)
-            np.exp(np.subtract(own, highest, out=own), out=own)
+            shares_of(np.subtract(own, highest, out=own))
             totals = own.sum(axis=0)
             likelihoods[number] = shares @ (np.log(totals) + highest)
             own *= (shares / totals).astype(np.float32)

@@ -35,6 +35,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 
+from kexpfam.logarithms import shares_of
 from kexpfam.moments.conditional import ConditionalSums
 from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.ridge import minimizer
@@ -93,7 +94,7 @@ class TiltProblem:
         logs += self.log_masses
         top = logs.max(axis=1)
         logs -= top[:, None]
-        shares = np.exp(logs, out=logs)
+        shares = shares_of(logs)
         totals = shares.sum(axis=1)
         shares /= totals[:, None]
         return top + np.log(totals) - self._log_inside, shares
