@@ -28,8 +28,9 @@ first; that a mixture takes back some of the stretch came after concrete's inter
 the test rows here, and that the kernel beside it is as narrow as still covers came after 0.921. A
 fault in the scale of the closed form was found by one split of energy here. Both changes, and what
 was done for speed, were judged on folds of training rows and on synthetic tables alone. All methods
-of a split run one after the other. The results file is written after every one of them; what is
-there is not run again, unless --fresh starts an empty file, so that all figures are of one run.
+of a split run one after the other; concrete's ran last, by themselves, with the same version. The
+results file is written after every one of them; what is there is not run again, unless --fresh
+starts an empty file, so that all figures are of one run.
 """
 
 from __future__ import annotations
