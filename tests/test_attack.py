@@ -12,7 +12,7 @@ from attack.cases import REFUSED, RIGHT, outcome
 # Few where a case is a fit.
 CASES = {
     **{"fits": 4, "mixed tables": 3, "numbers in tables": 6, "settings": 12, "command lines": 40},
-    **{"forged model files": 80, "killed fits": 1, "predictions": 40, "damaged model files": 60},
+    **{"forged model files": 80, "killed fits": 1},
 }
 
 # A fit that compiles little is killed here; `make attack` kills all of them.

@@ -103,7 +103,7 @@ def test_a_tilt_that_pays_is_taken_and_is_right_between_the_levels(name, least):
 @pytest.mark.usefixtures("as_for_users")
 def test_a_tilt_of_the_size_that_users_get_pays():
     """Everything by default, and nothing smaller for the tests' sake."""
-    rows, fresh = thin_rows("powers", 300)
+    rows, fresh = thin_rows("powers", 500)
     model = KernelDiffusion(random_state=0).fit(rows[:, [0, 2]])
     gain, error = gains(model.density_, fresh[:60, [0, 2]])
     assert model.density_.field.coefficients.shape[1] == 1024
@@ -117,7 +117,7 @@ def test_a_tilt_of_the_size_that_users_get_pays():
     ("name", "n_rows", "gate"),
     [
         *((name, 1500, False) for name in sorted(THIN_TABLES)),
-        ("powers", 300, True),
+        *((name, 300, True) for name in ("powers", "ratio", "sphere")),
     ],
 )
 def test_thin_tables_are_no_worse_than_their_base(name, n_rows, gate):
@@ -156,7 +156,7 @@ def test_few_rows_give_the_base_and_say_so():
 
 def test_many_columns_and_few_rows_are_called_doubtful():
     generator = np.random.default_rng(0)
-    rows = generator.standard_normal((120, 30)) @ generator.standard_normal((30, 30))
+    rows = generator.standard_normal((300, 60)) @ generator.standard_normal((60, 60))
     model = KernelDiffusion(random_state=0).fit(rows)
     assert not model.health_.good
     assert "less likely than a draw" in model.health_.in_words

@@ -45,7 +45,7 @@ def test_the_order_of_rows_does_not_matter(model, rows, generator):
 
 
 def test_a_weight_is_a_repetition_and_zero_a_removal(rows, generator):
-    counts = generator.integers(0, 3, len(rows))
+    counts = generator.integers(0, 4, len(rows))
     weighted = fitted(rows, counts.astype(float))
     repeated = fitted(np.repeat(rows, counts, axis=0))
     assert weighted.has_tilt_
