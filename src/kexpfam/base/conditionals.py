@@ -85,10 +85,13 @@ def column_mixtures(
     logs = mixture.component_log_densities(rows)[:, None, :]
     log_weights = logs + pulls**2 / (2 * diagonals.T) + np.log(2 * np.pi / diagonals.T) / 2
     means = rows[:, :, None] - pulls / diagonals.T
-    alive = log_weights > log_weights.max(axis=2, keepdims=True) - _NEGLIGIBLE
-    most = int(alive.sum(axis=2).max())
-    kept = np.argsort(-log_weights, axis=2)[:, :, :most]
+    kept = np.argsort(-log_weights, axis=2)
     log_weights = np.take_along_axis(log_weights, kept, axis=2)
+    alive = log_weights > log_weights[:, :, :1] - _NEGLIGIBLE
+    most = int(alive.sum(axis=2).max())
+    # Those that others are kept for stand where the heaviest does: rows know nothing of each other.
+    kept, alive = np.where(alive, kept, kept[:, :, :1])[:, :, :most], alive[:, :, :most]
+    log_weights = np.where(alive, log_weights[:, :, :most], -np.inf)
     deviations = np.broadcast_to(diagonals.T**-0.5, means.shape)
     return ColumnMixtures(
         log_weights - log_sum_exp(log_weights, axis=2, keepdims=True),

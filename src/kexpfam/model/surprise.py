@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from kexpfam.base.conditionals import column_mixtures
@@ -178,14 +178,25 @@ def grids_of_mixture(
     ]
     close, few = (piece.reshape(*rows.shape, -1) for piece in pieces)
     if few.shape[2] > _MOST_LIGHT:
-        kept = np.linspace(0, few.shape[2] - 1, _MOST_LIGHT).round().astype(int)
-        few = np.sort(few, axis=2)[:, :, kept]
+        few = _some_of(few, len(_FEW) * np.isfinite(columns.log_weights[:, :, light]).sum(axis=2))
     nodes = np.concatenate([close, few], axis=2)
     # The value itself is a node if it is among them: what is likelier than it begins there.
     ends = nodes.min(axis=2, keepdims=True), nodes.max(axis=2, keepdims=True)
     nodes = np.sort(np.concatenate([nodes, np.clip(own, *ends)], axis=2), axis=2)
     own_log_density, tail = columns.own_log_density(rows), columns.log_tail(rows)
     return ColumnGrids(nodes, columns.log_density(nodes), rows, own_log_density, tail)
+
+
+def _some_of(
+    nodes: Float[np.ndarray, "n d q"], counts: Int[np.ndarray, "n d"]
+) -> Float[np.ndarray, "n d r"]:
+    """Nodes at even places among the first ones of each row, in order; all where they are few."""
+    counts = counts[:, :, None]
+    ordered = np.sort(np.where(np.arange(nodes.shape[2]) < counts, nodes, np.inf), axis=2)
+    last, places = np.maximum(counts - 1, 0), np.arange(_MOST_LIGHT)
+    even = (places * last / (_MOST_LIGHT - 1)).round().astype(int)
+    kept = np.where(counts > _MOST_LIGHT, even, np.minimum(places, last))
+    return np.where(counts > 0, np.take_along_axis(ordered, kept, axis=2), nodes[:, :, :1])
 
 
 def grids_on_box(
