@@ -7,6 +7,7 @@ told.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import gc
 import importlib
@@ -19,6 +20,11 @@ import numpy as np
 import pytest
 
 from tests.shape_checks import check_shapes
+
+# JAX takes ten seconds to forget its programs one by one. A worker that has said all ends at once,
+# after whatever was registered later than this.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    atexit.register(os._exit, 0)
 
 # Every stage; not the estimators, whose constructors take anything (scikit-learn demands it).
 STAGES = [
@@ -155,6 +161,12 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure():
+    """What was looked through for unraisable exceptions need not be looked through again."""
+    gc.freeze()
 
 
 # Every compiled program holds some memory maps, of which a process may have 65 530 on Linux; JAX

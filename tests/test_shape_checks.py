@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import beartype
+
 import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError
@@ -12,7 +12,7 @@ from jaxtyping import Float, TypeCheckError
 from kexpfam.base import BoxDensity
 from tests.shape_checks import once_for_each_look
 
-checked = once_for_each_look(typechecker=beartype.beartype)
+checked = once_for_each_look
 
 
 @checked
