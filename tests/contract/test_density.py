@@ -218,6 +218,6 @@ def test_densities_of_real_columns_have_a_jax_form(model, rows):
             jax_log_density(model)
         return
     with jax.enable_x64(True):
-        logs = jax.vmap(model.density_.jax_function())(rows[:8])
+        logs = jax.jit(jax.vmap(model.density_.jax_function()))(rows[:8])
     # The flow is followed with steps of its own.
     np.testing.assert_allclose(logs, model.score_samples(rows[:8]), atol=1e-3)

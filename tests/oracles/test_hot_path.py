@@ -34,12 +34,23 @@ def test_cosines_and_sines_are_the_librarys(size, generator):
 
 def test_huge_angles_stay_bounded_and_derivatives_are_right(generator):
     with jax.enable_x64(True):
-        huge = np.asarray(cosine_and_sine(np.array([1e9, 1e18, 1e300, -1e300])))
+        huge = np.asarray(jax.jit(cosine_and_sine)(np.array([1e9, 1e18, 1e300, -1e300])))
         assert (np.abs(huge) <= 1 + 1e-15).all()
-        slopes = jax.jvp(cosine_and_sine, (np.array(0.7),), (np.array(1.0),))[1]
-        bends = jax.hessian(lambda x: cosine_and_sine(x)[0])(np.array(0.7))
+        slopes = jax.jit(jax.jacfwd(cosine_and_sine))(np.array(0.7))
+        bends = jax.jit(jax.hessian(lambda x: cosine_and_sine(x)[0]))(np.array(0.7))
     np.testing.assert_allclose(slopes, [-np.sin(0.7), np.cos(0.7)], rtol=1e-15)
     np.testing.assert_allclose(bends, -np.cos(0.7), rtol=1e-15)
+
+
+def with_slopes(function, seeds, *lines):
+    """Values of a function, and seeds pulled back through it, in one program."""
+
+    @jax.jit
+    def both(seeds, *lines):
+        values, pulled = jax.vjp(function, *lines)
+        return values, pulled(seeds)
+
+    return both(seeds, *lines)
 
 
 @pytest.mark.parametrize("count", [3, 256, 700])
@@ -47,8 +58,9 @@ def test_the_upper_half_is_that_of_the_product(count, generator):
     lines = generator.standard_normal((count, 40))
     seeds = generator.standard_normal((count, count))
     with jax.enable_x64(True):
-        products, pulled = jax.vjp(lambda lines: from_upper_half(upper_products(lines)), lines)
-        (slope,) = pulled(seeds)
+        products, (slope,) = with_slopes(
+            lambda lines: from_upper_half(upper_products(lines)), seeds, lines
+        )
     np.testing.assert_allclose(products, lines @ lines.T, atol=1e-12)
     np.testing.assert_allclose(slope, (seeds + seeds.T) @ lines, atol=1e-11)
     by_blas = add_upper_products(add_upper_products(None, lines[:, :15]), lines[:, 15:])
@@ -61,8 +73,9 @@ def test_products_of_halves_are_those_of_the_whole(count, generator):
     seeds = generator.standard_normal((count, count))
     halves = lines[: count // 2], lines[count // 2 :]
     with jax.enable_x64(True):
-        products, pulled = jax.vjp(lambda *two: from_upper_half(products_of_halves(*two)), *halves)
-        slopes = pulled(seeds)
+        products, slopes = with_slopes(
+            lambda *two: from_upper_half(products_of_halves(*two)), seeds, *halves
+        )
     np.testing.assert_allclose(products, lines @ lines.T, atol=1e-12)
     np.testing.assert_allclose(np.concatenate(slopes), (seeds + seeds.T) @ lines, atol=1e-10)
 
@@ -74,10 +87,14 @@ def test_products_of_parts_are_exact_to_float32(n_rows, generator):
     sizes = generator.choice([1.0, 1e-3, 1e-6], n_rows)
     lines = (sizes * np.cos(angles)).astype(np.float32)
     with jax.enable_x64(True):
-        parts = parts_of(lines[:4]), parts_of(lines[4:])
-        found = np.asarray(parted_products(*parts))
         columns = generator.standard_normal((n_rows, 3)) * [1e-30, 1.0, 1e30]
-        sums = np.asarray(parted_sums(parts[0], columns))
+
+        @jax.jit
+        def both(lines, columns):
+            parts = parts_of(lines[:4]), parts_of(lines[4:])
+            return parted_products(*parts), parted_sums(parts[0], columns)
+
+        found, sums = map(np.asarray, both(lines, columns))
     wide = lines.astype(float)
     # Left out are products of low parts, 2^-24 of one row's largest; float32 sums round as much.
     error = np.abs(np.triu(found - wide @ wide.T)).max() / n_rows
@@ -92,8 +109,9 @@ def test_products_of_parts_are_exact_to_float32(n_rows, generator):
 def test_single_cosines_and_sines_reduce_their_angle_first(generator):
     angles = 1e6 * generator.standard_normal(10_000)
     with jax.enable_x64(True):
-        found = np.array(cosine_and_sine(angles, True))
-        slope = jax.grad(lambda x: cosine_and_sine(x, True)[1].astype("float64"))(np.array(0.7))
+        found = np.array(jax.jit(lambda angles: cosine_and_sine(angles, True))(angles))
+        sine = jax.jit(jax.grad(lambda x: cosine_and_sine(x, True)[1].astype("float64")))
+        slope = sine(np.array(0.7))
     assert found.dtype == np.float32
     # Twice the unit in the last place of numbers up to one.
     np.testing.assert_allclose(found, [np.cos(angles), np.sin(angles)], atol=1.2e-7)
@@ -116,7 +134,8 @@ def test_traced_derivatives_are_those_of_numpy(name, generator):
     density, rows = densities(generator)[name], generator.standard_normal((20, 4))
     covariance = np.cov(generator.standard_normal((4, 30)))
     with jax.enable_x64(True):
-        found = [np.asarray(x) for x in traced_density(density).derivatives(rows, covariance)]
+        derivatives = jax.jit(traced_density(density).derivatives)
+        found = [np.asarray(x) for x in derivatives(rows, covariance)]
     expected = density.gradient(rows), density.hessian(rows), density.bend(rows, covariance)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, np.broadcast_to(other, one.shape), atol=1e-11)

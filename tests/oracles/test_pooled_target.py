@@ -138,7 +138,7 @@ def test_the_jax_function_and_a_file_say_the_same(model, rows, tmp_path):
     y = model.predict_quantiles(rows, [0.7])[:, 0]
     expected = model.score_samples(rows, y)
     with jax.enable_x64(True):
-        found = jax.vmap(jax_log_density(model))(rows, y)
+        found = jax.jit(jax.vmap(jax_log_density(model)))(rows, y)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(kexpfam.load(tmp_path / "model").score_samples(rows, y), expected)

@@ -86,7 +86,14 @@ class LogDensityFunction:
                 f"Expected one row, of shape {self.center.shape}; got shape {row.shape}. "
                 "For many rows use jax.vmap(function)(rows)."
             )
-        return fresh_constants(self.density).log_density(row[None])[0] - self.log_normalizer
+        return _log_density_at(fresh_constants(self.density), row) - self.log_normalizer
+
+
+# Compiled as a whole, also where the caller compiles nothing: one program instead of one for every
+# operation, and the same one for all fits of a shape.
+@jax.jit
+def _log_density_at(density: Any, row: Any) -> Array:
+    return density.log_density(row[None])[0]
 
 
 def jax_base(base: BaseDensity) -> Any:

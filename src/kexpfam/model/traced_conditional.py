@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr, logsumexp
@@ -67,7 +68,7 @@ class ConditionalFunction:
                 f"Expected one row, of shape {self.center.shape}, and one target; got shapes "
                 f"{row.shape} and {target.shape}. For many use jax.vmap(function)(rows, targets)."
             )
-        return fresh_constants(self)._log_density(row, target)
+        return _log_density_at(fresh_constants(self), row, target)
 
     @property
     def _bounded(self) -> bool:
@@ -162,6 +163,12 @@ class ConditionalFunction:
         below = _log_tail(first, low, self.bounds[0]) + tilts[0]
         above = _log_tail(-last, -high, self.bounds[1]) + tilts[-1]
         return logsumexp(jnp.concatenate([inner, below[None], above[None]]))
+
+
+# Compiled as a whole, also where the caller compiles nothing.
+@jax.jit
+def _log_density_at(function: ConditionalFunction, row: Any, target: Any) -> Array:
+    return function._log_density(row, target)
 
 
 def _kernel(kind: Kind, row: Any, points: Any, length_scale: Any) -> Array:

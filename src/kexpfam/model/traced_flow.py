@@ -39,7 +39,7 @@ class TracedFlow:
     whitening: Float[Any, "d d"]
     log_volume: Float[Any, ""]
     scores: ScoreField
-    base_share: float
+    base_share: float | Float[Any, ""]
     times: Float[Any, " s"]
     n_steps: int = field(metadata={"static": True})
 

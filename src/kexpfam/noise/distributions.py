@@ -28,6 +28,8 @@ import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
+from kexpfam.precision import compiled
+
 __all__ = [
     "AutomaticNoise",
     "CharacteristicNoise",
@@ -60,9 +62,7 @@ class Noise:
 
     def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
         """The covariance at scale one, −∇²ψ(0)."""
-        with jax.enable_x64(True):
-            curvature = jax.hessian(lambda w: self.characteristic(w[None], 1.0)[0])
-            return -np.asarray(curvature(np.zeros(n_columns)))
+        return -_compiled_curvature(self, np.zeros(n_columns))
 
     def pairwise(
         self, frequencies: Float[Array, "q d"], scale: Scale
@@ -112,6 +112,14 @@ class Noise:
     def system(self, basis: Any, moments: Any, noise_scale: Scale) -> Any:
         """H and h under the noise, from the sums."""
         return basis.system(moments, self, noise_scale)
+
+
+def curvature(noise: Noise, frequency: Float[Any, " d"]) -> Float[Array, "d d"]:
+    """∇²ψ at one frequency and scale one."""
+    return jax.hessian(lambda w: noise.characteristic(w[None], 1.0)[0])(frequency)
+
+
+_compiled_curvature = compiled(curvature)
 
 
 @register_dataclass

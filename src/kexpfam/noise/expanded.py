@@ -29,7 +29,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.data.blocks import Block
-from kexpfam.noise.distributions import GaussianNoise, Noise
+from kexpfam.noise.distributions import GaussianNoise, Noise, curvature
 from kexpfam.noise.drawn import TreatedNoise, check_distribution
 from kexpfam.quadratic import QuadraticSystem, twice_along
 
@@ -137,5 +137,4 @@ class TaylorNoise(TreatedNoise):
 
 def _root(distribution: Noise, n_columns: int) -> Float[Array, "d d"]:
     """L with LLᵀ the distribution's covariance at scale one, differentiably."""
-    curvature = jax.hessian(lambda w: distribution.characteristic(w[None], 1.0)[0])
-    return jnp.linalg.cholesky(-curvature(jnp.zeros(n_columns)))
+    return jnp.linalg.cholesky(-curvature(distribution, jnp.zeros(n_columns)))

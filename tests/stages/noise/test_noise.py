@@ -9,7 +9,7 @@ import pytest
 from kexpfam.noise import CharacteristicNoise, GaussianNoise, LaplaceNoise, Noise, UniformNoise
 
 FULL = np.array([[1.0, 0.6], [0.6, 0.8]])
-LAWS = {
+DISTRIBUTIONS = {
     "isotropic": GaussianNoise(),
     "diagonal": GaussianNoise(np.array([1.0, 0.3])),
     "full": GaussianNoise(FULL),
@@ -18,16 +18,19 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("name", LAWS)
+def everything(noise, frequencies, scale):
+    functions = noise.characteristic, noise.gradient, noise.pairwise
+    return [function(frequencies, scale) for function in functions]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_characteristic_function_gradient_and_pairs(name, generator):
-    noise, scale = LAWS[name], 0.7
+    noise, scale = DISTRIBUTIONS[name], 0.7
     frequencies = generator.standard_normal((4, 2))
     draws = noise.sample(200_000, 2, scale, generator)
     error = 5 / np.sqrt(200_000)
     with jax.enable_x64(True):
-        psi = np.asarray(noise.characteristic(jax.numpy.asarray(frequencies), scale))
-        slope = np.asarray(noise.gradient(jax.numpy.asarray(frequencies), scale))
-        minus, plus = noise.pairwise(jax.numpy.asarray(frequencies), scale)
+        psi, slope, (minus, plus) = jax.jit(everything)(noise, frequencies, scale)
     angles = frequencies @ draws.T
     np.testing.assert_allclose(psi, np.cos(angles).mean(axis=1), atol=error)
     np.testing.assert_allclose(slope, -np.sin(angles) @ draws / len(draws), atol=error)
@@ -37,18 +40,18 @@ def test_characteristic_function_gradient_and_pairs(name, generator):
         np.testing.assert_allclose(found, expected, atol=error)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_scale_zero_is_no_noise(name):
     with jax.enable_x64(True):
-        psi = LAWS[name].characteristic(jax.numpy.ones((3, 2)), 0.0)
+        psi = DISTRIBUTIONS[name].characteristic(jax.numpy.ones((3, 2)), 0.0)
     np.testing.assert_array_equal(psi, 1.0)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_covariance_is_the_curvature_at_zero(name):
     expected = {"diagonal": np.diag([1.0, 0.3]), "full": FULL}.get(name, np.eye(2))
-    np.testing.assert_allclose(LAWS[name].covariance_shape(2), expected, atol=1e-12)
-    np.testing.assert_allclose(Noise.covariance_shape(LAWS[name], 2), expected, atol=1e-12)
+    np.testing.assert_allclose(DISTRIBUTIONS[name].covariance_shape(2), expected, atol=1e-12)
+    np.testing.assert_allclose(Noise.covariance_shape(DISTRIBUTIONS[name], 2), expected, atol=1e-12)
 
 
 def test_a_covariance_of_the_wrong_shape_is_refused():
@@ -56,6 +59,6 @@ def test_a_covariance_of_the_wrong_shape_is_refused():
         GaussianNoise(np.ones(3)).covariance_shape(2)
 
 
-def test_a_law_without_draws_says_so(generator):
+def test_a_distribution_without_draws_says_so(generator):
     with pytest.raises(ValueError, match="unit_sample"):
         CharacteristicNoise(lambda w: w.sum(axis=1)).sample(1, 1, 1.0, generator)
