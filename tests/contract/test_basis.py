@@ -27,6 +27,7 @@ from kexpfam import (
 from kexpfam.base import MixtureBase
 from kexpfam.data.blocks import make_block
 from kexpfam.features import FEATURES, Basis
+from kexpfam.features.at_rows import features_at
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.moments import add_moments, block_moments, total_moments
 from kexpfam.noise import AutomaticNoise, GaussianNoise, NoNoise
@@ -84,9 +85,6 @@ def evaluated(basis, coefficients, rows):
     )
 
 
-features_of = compiled(lambda basis, rows: basis.features(rows))
-
-
 def test_every_name_stands_for_a_family_under_contract():
     assert {type(family) for family in FEATURES.values()} == {
         type(family) for family, _ in FAMILIES.values()
@@ -95,7 +93,7 @@ def test_every_name_stands_for_a_family_under_contract():
 
 def test_it_has_every_method(unit_basis, two_clusters):
     assert isinstance(unit_basis, Basis)
-    features = features_of(unit_basis, two_clusters[:10])
+    features = features_at(unit_basis, two_clusters[:10])
     assert features.shape == (10, unit_basis.n_features)
     found = evaluated(unit_basis, np.eye(unit_basis.n_features)[-1], two_clusters[:10])[0]
     np.testing.assert_allclose(found, features[:, -1], atol=1e-12)

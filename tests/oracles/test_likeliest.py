@@ -12,10 +12,11 @@ from kexpfam.base import GaussianMixtureDensity
 from kexpfam.data.rows import ArrayRows
 from kexpfam.datasets import make_density
 from kexpfam.features import FourierFeatures, GridFeatures
+from kexpfam.features.at_rows import features_at
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.moments import MomentSource, total_moments
 from kexpfam.noise import GaussianNoise
-from kexpfam.solve.joint import features_of, joint_problem
+from kexpfam.solve.joint import joint_problem
 
 BASE = GaussianMixtureDensity(
     np.array([0.6, 0.4]), np.array([[-0.5], [1.0]]), np.array([[[1.0]], [[0.3]]])
@@ -28,7 +29,7 @@ def column():
     """Twelve functions of one column, and the mean of them over some rows."""
     generator = np.random.default_rng(3)
     basis = FourierFeatures().build(12, columns(1), RadialBasis(), generator)
-    return basis, features_of(basis, generator.gamma(2.0, 0.5, (80, 1))).mean(axis=0)
+    return basis, features_at(basis, generator.gamma(2.0, 0.5, (80, 1))).mean(axis=0)
 
 
 def integral(function):
@@ -42,11 +43,11 @@ def test_what_the_likeliest_tilt_expects_is_what_rows_show(column):
     beta = problem.likeliest(mean, PENALTY, np.zeros(12))
 
     def tilted(row):
-        return float(np.exp(features_of(basis, row) @ beta + BASE.log_density(row))[0])
+        return float(np.exp(features_at(basis, row) @ beta + BASE.log_density(row))[0])
 
     total = integral(tilted)
     for number in (0, 4, 11):
-        expected = integral(lambda row: features_of(basis, row)[0, number] * tilted(row)) / total  # noqa: B023
+        expected = integral(lambda row: features_at(basis, row)[0, number] * tilted(row)) / total  # noqa: B023
         # L-BFGS stops where the loss changes by less than 1e-7, of curvature λ at least.
         np.testing.assert_allclose(expected + PENALTY * beta[number], mean[number], atol=2e-3)
 
@@ -57,7 +58,7 @@ def test_gains_are_log_densities_over_the_base(column):
     *_, inner = problem.path(mean[None], [1.0, PENALTY])
     beta = problem.directions @ inner[0]
     total = integral(
-        lambda row: float(np.exp(features_of(basis, row) @ beta + BASE.log_density(row))[0])
+        lambda row: float(np.exp(features_at(basis, row) @ beta + BASE.log_density(row))[0])
     )
     # What the directions that were left out would add is below the square root of their variance.
     np.testing.assert_allclose(
@@ -70,7 +71,7 @@ def test_a_good_start_and_none_end_alike(column, generator):
     basis, mean = column
     problem = joint_problem(basis, BASE)
     ends = [
-        features_of(basis, np.linspace(-2, 3, 20)[:, None])
+        features_at(basis, np.linspace(-2, 3, 20)[:, None])
         @ problem.likeliest(mean, PENALTY, start)
         for start in (np.zeros(12), generator.normal(0, 0.3, 12))
     ]
@@ -87,7 +88,7 @@ def test_sums_over_rows_hold_the_means_of_the_functions(features, generator):
     base = GaussianMixtureDensity(np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
     source = MomentSource(basis, GaussianNoise(), base, ArrayRows(rows, weights))
     moments = total_moments(source.at(0.1).values())
-    expected = np.average(features_of(basis, rows), axis=0, weights=weights)
+    expected = np.average(features_at(basis, rows), axis=0, weights=weights)
     # A fast transform is exact to nine digits or so.
     np.testing.assert_allclose(basis.mean_features(moments), expected, atol=1e-8)
 

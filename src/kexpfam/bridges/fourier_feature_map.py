@@ -25,16 +25,10 @@ from kexpfam.choices import entropy, resolve, whole
 from kexpfam.data.sketch import row_keys, sketch_rows
 from kexpfam.data.tables import refuse_what_is_no_table
 from kexpfam.features import SPECTRA, FourierBasis, FourierFeatures
-from kexpfam.model import evaluate_blocks, evaluate_padded
-from kexpfam.precision import compiled
+from kexpfam.features.at_rows import features_at
 from kexpfam.types import Array, Table
 
 __all__ = ["FourierFeatureMap"]
-
-
-@compiled
-def _features(basis: FourierBasis, rows: Any) -> Any:
-    return basis.features(rows)
 
 
 class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -172,11 +166,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         check_is_fitted(self)
         refuse_what_is_no_table(X)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
-
-        def of_block(block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b m"]:
-            return evaluate_padded(lambda padded: _features(self._basis, padded), block)
-
-        return evaluate_blocks(of_block, rows)
+        return features_at(self._basis, rows)
 
     def _checked_length_scale(self, n_columns: int) -> Float[np.ndarray, " d"]:
         try:

@@ -20,8 +20,10 @@ copies x_a + σu of the rows; the directions u are kept, so that sums can be dif
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
@@ -32,6 +34,8 @@ __all__ = [
     "Curved",
     "batch_size_for",
     "block_size_for",
+    "cut",
+    "in_blocks",
     "make_block",
     "padded",
     "taken_rows",
@@ -39,6 +43,8 @@ __all__ = [
 
 # Compiling for a size takes longer than the rows that fill it up: few sizes, far apart.
 _SMALLEST, _FACTOR, _FEW = 128, 4, 512
+# So many of the smallest blocks take the place of one that would be half empty.
+_MOST_SMALL = 8
 LARGEST_BLOCK = 2048
 NOT_FINITE = (
     "The base density's derivatives are not finite at some training rows. Expected a base "
@@ -86,6 +92,36 @@ def batch_size_for(n_rows: int, largest: int) -> int:
         return block_size_for(n_rows, largest)
     quarter = 1 << (min(n_rows, largest).bit_length() - 3)
     return min(n_rows, largest) // quarter * quarter
+
+
+def cut(n_rows: int, largest: int = LARGEST_BLOCK) -> Iterator[tuple[slice, int]]:
+    """Where to cut rows into blocks, and the size that each is padded to.
+
+    What is left after full blocks makes several of the smallest size, or another full one: a
+    program is compiled for two sizes at the most.
+    """
+    start = 0
+    while start < n_rows:
+        left = n_rows - start
+        few = left <= _MOST_SMALL * _SMALLEST
+        size = min(_SMALLEST, largest) if few else block_size_for(left, largest)
+        yield slice(start, start + size), size
+        start += size
+
+
+def in_blocks(
+    function: Callable[..., Any],
+    *arrays: Shaped[np.ndarray, "n ..."],
+    largest: int = LARGEST_BLOCK,
+) -> Any:
+    """What a function finds in padded blocks of arrays, whole again: an array, or several."""
+    found = []
+    for piece, size in cut(len(arrays[0]), largest):
+        parts = [array[piece] for array in arrays]
+        results = function(*(padded(part, size) for part in parts))
+        count = len(parts[0])
+        found.append(jax.tree.map(lambda result, count=count: result[:count], results))
+    return jax.tree.map(lambda *pieces: np.concatenate(pieces), *found)
 
 
 def padded(array: Shaped[np.ndarray, "..."], size: int) -> Shaped[np.ndarray, "..."]:

@@ -4,7 +4,7 @@ from kexpfam.model.density import Density, RealDensity
 from kexpfam.model.flow_density import FlowDensity, flow_density
 from kexpfam.model.health import Comparison, Health
 from kexpfam.model.score_field import ScoreField, score_field
-from kexpfam.model.tilted import TiltedDensity, evaluate_blocks, evaluate_padded
+from kexpfam.model.tilted import TiltedDensity
 
 __all__ = [
     "Comparison",
@@ -14,8 +14,6 @@ __all__ = [
     "RealDensity",
     "ScoreField",
     "TiltedDensity",
-    "evaluate_blocks",
-    "evaluate_padded",
     "flow_density",
     "score_field",
 ]

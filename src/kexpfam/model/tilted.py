@@ -8,17 +8,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
 from kexpfam.base import BaseDensity, GaussianMixtureDensity, RescaledDensity, draw_defensively
-from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
+from kexpfam.data.blocks import LARGEST_BLOCK
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
+from kexpfam.features.at_rows import gradient_at, laplacian_at, values_at
 from kexpfam.model.density import RealDensity
 from kexpfam.model.surprise import (
     ColumnGrids,
@@ -27,39 +28,20 @@ from kexpfam.model.surprise import (
     with_columns,
 )
 from kexpfam.model.traced import LogDensity, LogDensityFunction, jax_base
-from kexpfam.precision import compiled
 from kexpfam.sampling import sample_density
 
-__all__ = ["TiltedDensity", "evaluate_blocks", "evaluate_padded"]
+__all__ = ["TiltedDensity"]
 
 
-@compiled
-def _values(basis: Any, coefficients: Any, rows: Any) -> Any:
-    return basis.values(coefficients, rows)
-
-
-@compiled
-def _gradient(basis: Any, coefficients: Any, rows: Any) -> Any:
-    return basis.gradient(coefficients, rows)
-
-
-@compiled
-def _laplacian(basis: Any, coefficients: Any, rows: Any, metric: Any) -> Any:
-    return basis.laplacian(coefficients, rows, metric)
-
-
-def evaluate_blocks(function: Any, rows: Float[np.ndarray, "n d"]) -> np.ndarray:
-    """Apply a function of rows block by block, so that memory stays bounded."""
+def _bounded(
+    function: Callable[[np.ndarray], np.ndarray], rows: Float[np.ndarray, "n d"]
+) -> np.ndarray:
+    """A function of rows, block by block, so that memory stays bounded."""
     pieces = [
         function(rows[start : start + LARGEST_BLOCK])
         for start in range(0, len(rows), LARGEST_BLOCK)
     ]
     return np.concatenate(pieces)
-
-
-def evaluate_padded(function: Any, rows: Float[np.ndarray, "b d"]) -> np.ndarray:
-    """Apply a compiled function to one block, padded to a size that few others differ from."""
-    return function(padded(rows, block_size_for(len(rows))))[: len(rows)]
 
 
 @dataclass(frozen=True)
@@ -98,10 +80,7 @@ class TiltedDensity(RealDensity):
 
     def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """f at standardized rows: the log of the model over its base, up to log Z."""
-        return evaluate_blocks(self._block_tilt, standardized)
-
-    def _block_tilt(self, block: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
-        return evaluate_padded(lambda rows: _values(self.basis, self.coefficients, rows), block)
+        return values_at(self.basis, self.coefficients, standardized)
 
     def standardized_function(self) -> LogDensity:
         """f(z) + log q0(z) as a JAX function of one standardized row: log p up to a constant."""
@@ -118,21 +97,19 @@ class TiltedDensity(RealDensity):
 
         def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
             standardized = self.standardizer.forward(rows)
-            return self._block_tilt(standardized) + self.base.log_density(standardized) - shift
+            return self.tilt(standardized) + self.base.log_density(standardized) - shift
 
-        return evaluate_blocks(of_block, rows)
+        return _bounded(of_block, rows)
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """∇log p."""
 
         def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, "b d"]:
             standardized = self.standardizer.forward(rows)
-            tilt = evaluate_padded(
-                lambda rows: _gradient(self.basis, self.coefficients, rows), standardized
-            )
+            tilt = gradient_at(self.basis, self.coefficients, standardized)
             return (tilt + self.base.gradient(standardized)) / self.standardizer.scale
 
-        return evaluate_blocks(of_block, rows)
+        return _bounded(of_block, rows)
 
     def laplacian(
         self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None
@@ -143,13 +120,11 @@ class TiltedDensity(RealDensity):
 
         def of_block(rows: Float[np.ndarray, "b d"]) -> Float[np.ndarray, " b"]:
             standardized = self.standardizer.forward(rows)
-            tilt = evaluate_padded(
-                lambda rows: _laplacian(self.basis, self.coefficients, rows, inner), standardized
-            )
+            tilt = laplacian_at(self.basis, self.coefficients, standardized, inner)
             curvature = np.diagonal(self.base.hessian(standardized), axis1=-2, axis2=-1)
             return tilt + curvature @ inner
 
-        return evaluate_blocks(of_block, rows)
+        return _bounded(of_block, rows)
 
     def score_matching_losses(
         self, rows: Float[np.ndarray, "n d"], metric: Float[np.ndarray, " d"] | None = None

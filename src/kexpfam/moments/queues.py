@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from kexpfam.data.blocks import NOT_FINITE, block_size_for
+from kexpfam.data.blocks import NOT_FINITE, cut
 from kexpfam.data.rows import Chunk
 from kexpfam.precision import on_host
 
@@ -62,11 +62,12 @@ class FoldSums:
         """Moments by fold number, with what still waited."""
         for number, queue in self.waiting.items():
             rows, weights = _joined(queue)
-            if len(rows):
-                # After a full block another one is compiled already.
-                full = self.summation.block_size
-                size = full if number in self.sums else block_size_for(len(rows), full)
-                self._add_block(number, rows, weights, size)
+            full = self.summation.block_size
+            # After a full block another one is compiled already.
+            pieces = [(slice(full), full)] if number in self.sums else cut(len(rows), full)
+            for piece, size in pieces:
+                if len(rows[piece]):
+                    self._add_block(number, rows[piece], weights[piece], size)
         self.waiting = {}
         found = {n: jax.tree.map(on_host, self.sums[n]) for n in sorted(self.sums)}
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):

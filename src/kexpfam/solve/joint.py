@@ -30,39 +30,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base import BaseDensity
 from kexpfam.base.nodes import NODES, base_nodes, box_of_mass
-from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
 from kexpfam.features import Basis
-from kexpfam.precision import compiled
+from kexpfam.features.at_rows import features_at
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 
-__all__ = ["JointProblem", "features_of", "joint_problem"]
+__all__ = ["JointProblem", "joint_problem"]
 
 # Nodes per wave of the typical frequency; panels per column, at least; and nodes in all, at most.
 _NODES_PER_WAVE, _FEWEST_PANELS, _MOST_NODES = 15.0, 10, 25_600
 # Directions with less than this share of the largest variance are left out.
 _LEAST_VARIANCE = 1e-7
 _STEPS, _LAST_STEPS = 25, 200
-
-
-@compiled
-def _features(basis: Any, rows: Any) -> Any:
-    return basis.features(rows)
-
-
-def features_of(basis: Basis, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n m"]:
-    """φ at rows."""
-    pieces = []
-    for start in range(0, len(rows), LARGEST_BLOCK):
-        piece = rows[start : start + LARGEST_BLOCK]
-        pieces.append(_features(basis, padded(piece, block_size_for(len(piece))))[: len(piece)])
-    return np.concatenate(pieces)
 
 
 class JointProblem(NamedTuple):
@@ -117,7 +102,7 @@ def joint_problem(basis: Basis, base: BaseDensity) -> JointProblem:
     largest = _MOST_NODES ** (1 / len(low)) / NODES
     counts = np.maximum(np.minimum(np.ceil(wanted), np.floor(largest)), _FEWEST_PANELS).astype(int)
     nodes, others = base_nodes(base, counts.tolist()), base_nodes(base, (counts + 1).tolist())
-    at_nodes = features_of(basis, nodes.rows)
+    at_nodes = features_at(basis, nodes.rows)
     shares = np.exp(nodes.log_proportions)
     centered = at_nodes - shares @ at_nodes
     variances, directions = np.linalg.eigh((centered * shares[:, None]).T @ centered)
@@ -126,7 +111,7 @@ def joint_problem(basis: Basis, base: BaseDensity) -> JointProblem:
         directions,
         at_nodes @ directions,
         nodes.log_proportions,
-        features_of(basis, others.rows) @ directions,
+        features_at(basis, others.rows) @ directions,
         others.log_proportions,
         resolved=bool((wanted <= counts).all()),
     )

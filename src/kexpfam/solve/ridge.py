@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_solve, lapack
@@ -29,14 +30,22 @@ def system_at(basis: Any, moments: Any, noise: Noise, noise_scale: Any) -> Quadr
     return noise.system(basis, moments, noise_scale)
 
 
-@compiled
-def penalty_matrix_of(basis: Any) -> Any:
-    """R of a basis, or None for the identity."""
+def _penalty_matrix(basis: Any) -> Any:
     return basis.penalty_matrix()
 
 
-whiten = compiled(whitened)
-unwhiten = compiled(unwhitened)
+_compiled_penalty_matrix = compiled(_penalty_matrix)
+
+
+def penalty_matrix_of(basis: Any) -> Any:
+    """R of a basis, or None for the identity."""
+    # To see that there is nothing to compute, nothing need be compiled.
+    nothing = jax.eval_shape(_penalty_matrix, basis) is None
+    return None if nothing else _compiled_penalty_matrix(basis)
+
+
+_whitened = compiled(whitened)
+_unwhitened = compiled(unwhitened)
 
 
 def solve_ridge(
@@ -47,8 +56,10 @@ def solve_ridge(
     """β for one penalty; an infinite penalty gives zeros, i.e. the base density."""
     if np.isinf(penalty):
         return np.zeros(len(system.linear))
-    inner, root = whiten(system, penalty_matrix)
-    return unwhiten(root, minimizer(inner, penalty))
+    if penalty_matrix is None:
+        return minimizer(system, penalty)
+    inner, root = _whitened(system, penalty_matrix)
+    return _unwhitened(root, minimizer(inner, penalty))
 
 
 def minimizer(system: QuadraticSystem, penalty: float) -> Float[np.ndarray, " m"]:

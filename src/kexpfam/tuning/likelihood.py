@@ -17,8 +17,9 @@ from jaxtyping import Float
 from kexpfam.base import BaseDensity
 from kexpfam.data.sketch import Sketch, number_folds
 from kexpfam.features import Basis
+from kexpfam.features.at_rows import features_at
 from kexpfam.progress import Progress
-from kexpfam.solve.joint import features_of, joint_problem
+from kexpfam.solve.joint import joint_problem
 from kexpfam.tuning.settings import Hyperparameters, Tuned
 
 __all__ = ["choose_likeliest"]
@@ -132,5 +133,5 @@ def _mean_features(basis: Basis, fold: Sketch) -> Float[np.ndarray, " m"]:
     sums = np.zeros(basis.n_features)
     for first in range(0, len(fold.rows), _ROWS_AT_A_TIME):
         some = slice(first, first + _ROWS_AT_A_TIME)
-        sums += fold.weights[some] @ features_of(basis, fold.rows[some])
+        sums += fold.weights[some] @ features_at(basis, fold.rows[some])
     return sums / fold.weights.sum()

@@ -30,7 +30,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from kexpfam.base import BaseDraws
-from kexpfam.data.blocks import LARGEST_BLOCK, block_size_for, padded
+from kexpfam.data.blocks import cut, padded
 from kexpfam.features import Basis
 from kexpfam.moments import MomentSource, total_moments
 from kexpfam.noise import Noise
@@ -191,9 +191,7 @@ def _gains(
 
 def _blocks(rows: Float[np.ndarray, "n d"], shares: Float[np.ndarray, " n"]) -> Iterator[Any]:
     """Rows with their shares, padded to sizes that few others differ from."""
-    for start in range(0, len(rows), LARGEST_BLOCK):
-        piece = slice(start, start + LARGEST_BLOCK)
-        size = block_size_for(len(rows[piece]))
+    for piece, size in cut(len(rows)):
         yield padded(rows[piece], size), padded(shares[piece], size)
 
 
