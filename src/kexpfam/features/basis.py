@@ -108,6 +108,15 @@ class Basis(Protocol):
         """H and h under the noise, from the sums alone."""
         ...
 
+    @property
+    def keeps_means(self) -> bool:
+        """Whether `moments` hold the means of the functions, which a likelihood is made of."""
+        ...
+
+    def mean_features(self, moments: Any) -> Any:
+        """The mean of φ over the rows, where it is kept."""
+        ...
+
     def penalty_matrix(self) -> Any:
         """R, or None for the identity."""
         ...
@@ -117,6 +126,10 @@ class PointwiseBasis:
     """A basis known by its `features`; derivatives and noise-free sums follow from them."""
 
     summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "compiled code"
+    keeps_means: ClassVar[bool] = False
+
+    def mean_features(self, moments: Any) -> Any:
+        raise NotImplementedError
 
     def features(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
         raise NotImplementedError

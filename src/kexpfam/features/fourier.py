@@ -81,6 +81,7 @@ class FourierBasis:
     summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "products"
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
+    keeps_means: ClassVar[bool] = True
 
     @property
     def n_features(self) -> int:

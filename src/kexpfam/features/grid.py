@@ -88,6 +88,7 @@ class GridBasis:
     reach: int = field(metadata={"static": True})
     n_derivatives: ClassVar[float] = math.inf
     moments_follow_noise: ClassVar[bool] = False
+    keeps_means: ClassVar[bool] = True
     # Outside compiled code, of many rows at once: a transform has a fixed cost.
     summed_by: ClassVar[Literal["compiled code", "products", "itself"]] = "itself"
     block_size: ClassVar[int] = 1 << 18

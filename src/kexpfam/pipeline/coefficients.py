@@ -11,8 +11,6 @@ from kexpfam.base import BaseDensity
 from kexpfam.exceptions import SingularSystemError
 from kexpfam.features import Basis
 from kexpfam.noise import Noise
-from kexpfam.noise.drawn import MonteCarloNoise
-from kexpfam.noise.expanded import TaylorNoise
 from kexpfam.solve import penalty_matrix_of, solve_ridge, system_at
 from kexpfam.solve.joint import joint_problem
 
@@ -37,7 +35,7 @@ class Coefficients:
         if solution == "likelihood":
             require_means(basis, noise)
             self._problem = joint_problem(basis, base)
-            self._mean = basis.mean_features(moments)  # type: ignore[attr-defined]
+            self._mean = basis.mean_features(moments)
 
     def __call__(self, penalty: float) -> Float[np.ndarray, " m"]:
         """For a penalty; zeros for an infinite one."""
@@ -52,7 +50,7 @@ class Coefficients:
 
 def require_means(basis: Basis, noise: Noise) -> None:
     """Raise where the rows' sums do not hold the means that a likelihood is made of."""
-    if hasattr(basis, "mean_features") and not isinstance(noise, MonteCarloNoise | TaylorNoise):
+    if basis.keeps_means and noise.enters == "in closed form":
         return
     raise ValueError(
         "solution='likelihood' needs basis='fourier' or 'grid', and a noise that is averaged in "
