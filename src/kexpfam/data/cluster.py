@@ -42,7 +42,7 @@ class DaskRows(RowSource):
     def total(
         self, summary: Callable[[Iterable[Chunk]], T], combine: Callable[[T, T], T], label: str
     ) -> T:
-        from dask import compute, delayed  # type: ignore[attr-defined]
+        from dask import compute, delayed
 
         summarize, join = delayed(_summary_of), delayed(_combined)
         # One name for all partitions: what is summed travels once, not with every task.
@@ -57,7 +57,7 @@ class DaskRows(RowSource):
                 for start in range(0, len(parts), _BRANCHES)
             ]
         try:
-            (result,) = compute(parts[0])  # type: ignore[no-untyped-call]
+            (result,) = compute(parts[0])
         except Exception as error:
             # Known by its name: `distributed` need not be installed.
             if type(error).__name__ != "KilledWorker":
@@ -139,7 +139,7 @@ def _joined(X: Any, target: Any) -> Any:
         )
     from dask.array import concatenate
 
-    return concatenate([X, target.rechunk((X.chunks[0],))[:, None]], axis=1)  # type: ignore[no-untyped-call]
+    return concatenate([X, target.rechunk((X.chunks[0],))[:, None]], axis=1)
 
 
 def dask_tables(X: Any, sample_weight: Any) -> DaskRows:
