@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.neighbors import KernelDensity
 
 from kexpfam.base.average_search import AveragedMixtureBase
 from kexpfam.base.box_fits import BoxBase, choose_boxes
@@ -74,6 +73,9 @@ class AutomaticBase:
 
 def _kernel_logs(others: Sketch, judges: Sketch) -> list[Float[np.ndarray, " j"]]:
     """Log densities of the judges under kernel density estimates of some of the others."""
+    # Imported where it is needed: it takes as long as a small fit.
+    from sklearn.neighbors import KernelDensity
+
     centers, weights = others.rows[:_MOST_CENTERS], others.weights[:_MOST_CENTERS]
     found = []
     for bandwidth in _BANDWIDTHS:

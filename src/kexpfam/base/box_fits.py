@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from sklearn.cluster import KMeans
 
 from kexpfam.base.boxes import BoxMixtureDensity, log_cosh, log_sinh
 from kexpfam.base.density import require_rows
@@ -109,6 +108,9 @@ def _fitted(
     """The likeliest boxes, from clusters."""
     labels = np.zeros(len(rows), int)
     if count > 1:
+        # Imported where it is needed: it takes as long as a small fit.
+        from sklearn.cluster import KMeans
+
         clusters = KMeans(count, n_init=3, random_state=seed)
         with one_blas_thread():
             labels = clusters.fit(rows, sample_weight=weights).labels_

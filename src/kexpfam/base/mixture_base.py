@@ -5,11 +5,11 @@ from __future__ import annotations
 import numbers
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import BayesianGaussianMixture
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.gaussian import GaussianBase, too_few_for_covariances
@@ -60,6 +60,9 @@ class MixtureBase:
             f"A mixture base density of {n_components} components",
             "Lower its n_components or take base='gaussian'.",
         )
+        # Imported where it is needed: it takes as long as a small fit.
+        from sklearn.mixture import BayesianGaussianMixture
+
         mixture = BayesianGaussianMixture(
             n_components=n_components,
             reg_covar=self.regularization,
@@ -76,7 +79,7 @@ class MixtureBase:
         return GaussianMixtureDensity(weights, mixture.means_[kept], mixture.covariances_[kept])
 
 
-def _fit_somehow(mixture: BayesianGaussianMixture, rows: Float[np.ndarray, "n d"]) -> None:
+def _fit_somehow(mixture: Any, rows: Float[np.ndarray, "n d"]) -> None:
     """Fit; where rows lie on a plane, with something added to the prior's variances as well."""
     try:
         mixture.fit(rows)

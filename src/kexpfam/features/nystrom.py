@@ -36,7 +36,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
-from sklearn.cluster import kmeans_plusplus
 
 from kexpfam.choices import checked_name, whole
 from kexpfam.data.blocks import Block
@@ -233,6 +232,9 @@ class NystromFeatures:
                 stacklevel=2,
             )
         if self.selection == "kmeans++" and count < len(sketch.rows):
+            # Imported where it is needed: it takes as long as a small fit.
+            from sklearn.cluster import kmeans_plusplus
+
             seed = int(generator.integers(2**31))
             points, _ = kmeans_plusplus(
                 sketch.rows, count, sample_weight=sketch.weights, random_state=seed
