@@ -54,8 +54,9 @@ from kexpfam.data.rows import ArrayRows  # noqa: E402
 from kexpfam.data.sketch import Sketch, row_keys, sketch_rows  # noqa: E402
 from kexpfam.moments import MomentSource  # noqa: E402
 
-# Places of KernelDiffusion's own numbers of functions, and of the components of all mixtures in an
-# average, for users and in tests: what is chosen, and how, is the same.
+# Places of KernelDiffusion's own numbers of functions, of the components of all mixtures in an
+# average, and of rows that are moved together, for users and in tests: what is chosen, and how, is
+# the same.
 MIXTURES = "kexpfam.base.averaged._MOST_COMPONENTS"
 SIZES = {
     MIXTURES: (512, 64),
@@ -63,6 +64,11 @@ SIZES = {
     "kexpfam.tuning.frequencies.N_COMPONENTS": (1024, 128),
     "kexpfam.estimators.kernel_diffusion.N_COMPONENTS": (1024, 128),
     "kexpfam.model.flow._STEP_ROWS": (256, 64),
+    # One program for any number of rows, where users have one for few and one for many.
+    "kexpfam.model.flow._BLOCK": (256, 64),
+    "kexpfam.model.flow._FEW": (64, 0),
+    "kexpfam.moments.levels._BLOCK": (512, 128),
+    "kexpfam.data.blocks._MOST_SMALL": (8, 64),
 }
 
 
