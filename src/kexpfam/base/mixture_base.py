@@ -23,7 +23,7 @@ __all__ = ["MixtureBase"]
 
 @dataclass(frozen=True)
 class MixtureBase:
-    """A variational mixture of Gaussians: scikit-learn's `BayesianGaussianMixture`, computed faster.
+    """A variational mixture of Gaussians, as scikit-learn's `BayesianGaussianMixture` finds it.
 
     Parameters
     ----------
