@@ -1,9 +1,9 @@
-"""Moments on a Dask cluster of one and of two workers with one thread each, and a table's density.
+"""Moments on a Dask cluster of one and of two workers with one thread each, and whole fits.
 
-    python benchmarks/cluster.py [moments | chain]
+    python benchmarks/cluster.py [moments | KernelExponentialFamily | KernelDiffusion | …]
 
-The figures for 10⁹ rows and more follow from the cost model in docs/large_data.md. `KernelChain` is
-fitted on two workers twice, and the second time one of them is killed in the middle.
+Every estimator is fitted on two workers twice, and the second time one of them is killed in the
+middle; then in memory. The figures for 10⁹ rows and more follow from `costs.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
-from typing import Any  # noqa: E402
+from typing import Any, NamedTuple  # noqa: E402
 
 import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
@@ -32,8 +32,8 @@ import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
-from chain_scaling import block  # noqa: E402
-from kexpfam import KernelChain  # noqa: E402
+import kexpfam  # noqa: E402
+from growing_tables import conditional_block, mixed_block, number_block  # noqa: E402
 from kexpfam.base import GaussianMixtureDensity  # noqa: E402
 from kexpfam.data.cluster import dask_rows  # noqa: E402
 from kexpfam.data.rows import ArrayRows  # noqa: E402
@@ -43,77 +43,111 @@ from kexpfam.noise import GaussianNoise  # noqa: E402
 from measure import RESULTS, save  # noqa: E402
 
 PARTITION, COLUMNS, FUNCTIONS = 50_000, 11, 1024
-# Rows in a partition of a table, partitions, and seconds after which a worker is killed, as soon as
-# it has work.
-TABLE_ROWS, TABLE_PARTS, KILLED_AFTER = 5500, 10, 15.0
+
+
+class Task(NamedTuple):
+    """What an estimator is fitted to on the cluster."""
+
+    settings: dict[str, Any]
+    make: Any
+    columns: list[str]
+    rows: int
+    partitions: int
+    target: str | None = None
+
+    def part(self, number: int) -> pd.DataFrame:
+        return self.make(self.rows, 100 + number)[self.columns]
+
+    def given(self, frame: Any) -> tuple[Any, ...]:
+        return (
+            (frame,)
+            if self.target is None
+            else (frame.drop(columns=[self.target]), frame[self.target])
+        )
+
+
+NUMBERS = [f"x{number}" for number in range(4)]
+TASKS = {
+    "KernelExponentialFamily": Task(
+        {"n_components": 512, "gate": False}, number_block, NUMBERS, 20_000, 8
+    ),
+    "KernelDiffusion": Task({"n_components": 256, "gate": False}, number_block, NUMBERS, 10_000, 6),
+    "ConditionalKernelExponentialFamily": Task(
+        {"solution": "closed_form"}, conditional_block, ["x0", "x3", "x4", "y"], 10_000, 6, "y"
+    ),
+    # More than 50,000 distinct rows: its mixtures are fitted in passes over all of them.
+    "KernelChain": Task({}, mixed_block, ["x0", "x1", "x2", "sector"], 5500, 10),
+}
 
 
 def rows_of(block_id) -> np.ndarray:
     return np.random.default_rng(block_id[0]).standard_normal((PARTITION, COLUMNS))
 
 
-def table_part(number: int) -> pd.DataFrame:
-    return block(TABLE_ROWS, 100 + number)[["x0", "x1", "x2", "sector"]]
-
-
-def fitted_chain(*, killed: bool) -> tuple[KernelChain, float]:
-    """A model of a table on two workers, one of which may not live to see it."""
+def fitted(name: str, killed_after: float | None = None) -> tuple[Any, float]:
+    """A model on two workers, one of which may be killed after some seconds, when it has work."""
+    task = TASKS[name]
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
         Client(cluster) as client,
     ):
-        parts = dd.from_map(table_part, range(TABLE_PARTS), meta=table_part(0)[:0])
+        parts = dd.from_map(task.part, range(task.partitions), meta=task.part(0)[:0])
+        of_cluster = (parts,) if task.target is None else (parts, task.target)
         address, victim = next(iter(client.run(os.getpid).items()))
 
         def kill() -> None:
-            time.sleep(KILLED_AFTER)
+            time.sleep(killed_after or 0.0)
             while not client.processing().get(address):
-                time.sleep(0.01)
+                time.sleep(0.002)
             os.kill(victim, signal.SIGKILL)
 
         thread = threading.Thread(target=kill, daemon=True)
         start = time.perf_counter()
-        if killed:
+        if killed_after is not None:
             thread.start()
-        model = KernelChain(random_state=0).fit(parts)
+        model = getattr(kexpfam, name)(**task.settings, random_state=0).fit(*of_cluster)
         taken = time.perf_counter() - start
-        if killed:
+        if killed_after is not None:
             thread.join(1.0)
             assert victim not in client.run(os.getpid).values()
     return model, taken
 
 
-def chain() -> dict[str, Any]:
+def whole_fits(name: str) -> dict[str, Any]:
     """Two fits on a cluster, one in memory, and what fresh rows make of them."""
-    fresh = table_part(-1)
-    whole, seconds = fitted_chain(killed=False)
-    wounded, longer = fitted_chain(killed=True)
-    frame = pd.concat([table_part(number) for number in range(TABLE_PARTS)], ignore_index=True)
-    local = KernelChain(random_state=0).fit(frame)
-    logs = [model.score_samples(fresh) for model in (whole, wounded, local)]
+    task = TASKS[name]
+    fresh = task.given(task.part(-1)[:2000])
+    whole, seconds = fitted(name)
+    wounded, longer = fitted(name, seconds / 2)
+    frame = pd.concat([task.part(number) for number in range(task.partitions)], ignore_index=True)
+    local = getattr(kexpfam, name)(**task.settings, random_state=0).fit(*task.given(frame))
+    logs = [model.score_samples(*fresh) for model in (whole, wounded, local)]
     there = np.isfinite(logs[0])
     return {
-        "rows": TABLE_ROWS * TABLE_PARTS,
+        "rows": len(frame),
+        "columns": len(task.columns),
         "seconds": seconds,
         "seconds_with_a_worker_killed": longer,
         "largest_difference_with_a_worker_killed": float(np.abs(logs[1] - logs[0])[there].max()),
         "mean_difference_from_memory": float(np.abs(logs[2] - logs[0])[there].mean()),
+        "largest_difference_from_memory": float(np.abs(logs[2] - logs[0])[there].max()),
         "log_density": [float(one[there].mean()) for one in logs],
     }
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or ["moments", "chain"]
+    wanted = sys.argv[1:] or ["moments", *TASKS]
     path = RESULTS / "cluster.json"
     record = json.loads(path.read_text("utf-8")) if path.exists() else {}
     record.pop("machine", None)
-    if "moments" in wanted:
-        record |= moments()
-    if "chain" in wanted:
-        record["chain"] = chain()
-    save("cluster", record)
+    for name in wanted:
+        if name == "moments":
+            record |= moments()
+        else:
+            record.setdefault("fits", {})[name] = whole_fits(name)
+        save("cluster", record)
 
 
 def moments() -> dict[str, Any]:

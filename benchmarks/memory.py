@@ -80,6 +80,7 @@ def main() -> None:
             "command": "python benchmarks/memory.py",
             "rows": ROWS,
             "columns": COLUMNS,
+            "fits": list(FITS),
             "resident_megabytes_after_fits": found,
         },
     )

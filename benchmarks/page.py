@@ -101,51 +101,99 @@ def scaling() -> str:
     )
 
 
-def chain_scaling() -> str:
+def growth() -> str:
     rows = [
         [
+            one["estimator"],
             f"{one['rows']:,}",
             f"{one['fit_seconds']:.0f}",
-            f"{one['megabytes']:.0f}",
-            f"{one['components']:,}",
-            f"{one['mixture_log_density']:.3f}",
-            f"{one['log_density']:.3f} ± {one['log_density_error']:.3f}",
-            f"{one['milliseconds_a_row']:.2f}",
-        ]
-        for one in read("chain_scaling")["runs"]
-    ]
-    head = ["rows", "seconds", "memory, MB", "components", "mixture", "chain", "ms a row"]
-    return (
-        "`KernelChain` from Parquet files with ten columns: numbers with fine structure, "
-        "categories, a count, missing values. Seconds of one core; memory is what the fit adds to "
-        "the largest that its process had before; mean log densities are those of 5000 fresh rows, "
-        "under the mixture alone and under the chain; the last column is the time to score.\n\n"
-        + table(head, rows)
-    )
-
-
-def conditional_scaling() -> str:
-    rows = [
-        [
-            f"{one['rows']:,}",
-            one["solution"].replace("_", " "),
-            one["source"],
-            f"{one['fit_seconds']:.1f}",
             f"{one['megabytes']:.0f}",
             f"{one['log_density']:.3f}",
             f"{one['milliseconds_a_row']:.3f}",
         ]
-        for one in read("conditional_scaling")["runs"]
+        for one in read("growth")["runs"]
+    ]
+    head = ["", "rows", "seconds", "memory, MB", "log density", "ms a row to score"]
+    return (
+        "Every estimator from Parquet files of a table that suits it: eleven numbers, eight inputs "
+        "and a target with two branches, or ten columns of numbers with fine structure, "
+        "categories, a count and missing values. Seconds of one core; memory is what the fit adds "
+        "at most to what its process had before; the mean log density is that of 5000 fresh rows. "
+        "Of more than 20,000 rows (50,000 for `KernelChain`) choices follow from a sample by "
+        "content, and sums go over all of them.\n\n" + table(head, rows)
+    )
+
+
+def costs() -> str:
+    found = read("costs")
+    rates, memory = found["rates_per_second"], found["memory"]
+    points = [
+        [
+            f"{one['rows']:,}",
+            one["columns"],
+            one["functions"],
+            f"{one['seconds']:.1f}",
+            f"{one['predicted_seconds']:.1f}",
+            f"{one['relative_error']:+.0%}",
+            f"{one['peak_bytes'] / 2**20:.0f}",
+            f"{one['predicted_peak_bytes'] / 2**20:.0f}",
+            "" if one["fitted"] else "check",
+        ]
+        for one in found["points"]
+    ]
+    predicted = [
+        [
+            f"10^{round(math.log10(one['rows']))}",
+            duration(one["seconds_on_two_cores"]),
+            f"{one['bytes_on_two_cores'] / 2**30:.1f}",
+            duration(one["seconds_of_the_pass_on_an_accelerator"]),
+            one.get("workers", "–"),
+            duration(one["cluster"]["seconds"]) if "cluster" in one else "–",
+            f"{one['cluster']['gibibytes_moved']:,.0f}" if "cluster" in one else "–",
+        ]
+        for one in found["predictions"]
     ]
     return (
-        "Fits of `ConditionalKernelExponentialFamily` to eight inputs and a target with two "
-        "branches: CPU seconds, and how much resident memory the fit added at most. Of more than "
-        "20,000 rows a sample by keys is looked at, and sums over all rows are kept.\n\n"
+        "A fit of `KernelExponentialFamily` to n rows of d columns with m functions, on two cores:"
+        f"\n\n    seconds = {found['constant_seconds']:.1f} + n·m² / {rates['flops']:.1e} "
+        f"+ 8·n·d / {rates['bytes']:.1e} + m³ / {rates['solving']:.1e}\n"
+        f"    bytes   = {memory['constant']:.1e} + {memory['columns']:.1e}·d "
+        f"+ {memory['sums']:.1f}·8·m²\n\n"
+        "The numbers are fitted to some of the points that `scaling.py` measured, and checked on "
+        f"the others: they are off by {abs(found['largest_relative_error']):.0%} at most in time "
+        f"and by {abs(found['largest_relative_error_of_memory']):.0%} in memory.\n\n"
         + table(
-            ["rows", "solution", "given as", "seconds", "MB", "log density", "ms a row to score"],
-            rows,
+            ["rows", "columns", "functions", "seconds", "model", "error", "MB", "model", ""], points
         )
+        + "\n\nWith eleven columns and 1024 functions the model says, without measuring:\n\n"
+        + table(
+            [
+                "rows",
+                "two cores",
+                "GiB",
+                "the pass on one H200",
+                "workers",
+                "the pass on them",
+                "GiB moved",
+            ],
+            predicted,
+        )
+        + "\n\nRates of the H200 are those of `gpu.py` with a Gaussian base "
+        f"({found['largest_relative_error_on_the_accelerator']:+.0%} off with a mixture of ten, "
+        "whose terms it leaves out), for rows in the host's memory. Workers have one thread and "
+        "partitions of a million rows, and the rate of one that `cluster.py` measured "
+        f"({found['relative_error_with_two_workers']:+.0%} off with two)."
     )
+
+
+def duration(seconds: float) -> str:
+    """In the unit that suits."""
+    for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return (
+                f"{seconds / size:.2g} {unit}" if seconds < 10 else f"{seconds / size:.0f} {unit}"
+            )
+    return f"{seconds / 86_400:.0f} days"
 
 
 def prediction() -> str:
@@ -245,48 +293,45 @@ def peers() -> str:
 def cluster() -> str:
     found = read("cluster")
     one, two = found["runs"]
-    functions = found["functions"]
-    # Seconds of one worker for a row and a function squared.
-    rate = one["rows"] * functions**2 / one["seconds"]
-    expected = two["rows"] * functions**2 / rate / 2
-    rows = []
-    for exponent, workers in ((9, 64), (10, 256), (11, 1024)):
-        count = 10**exponent
-        seconds = count * functions**2 / rate / workers
-        partitions = count // 1_000_000
-        levels = math.ceil(math.log(partitions, 4))
-        rows.append(
-            [
-                f"10^{exponent}",
-                workers,
-                f"{seconds / 60:.0f}",
-                f"{partitions * 8 * functions**2 * 4 / 3 / 2**30:,.0f}",
-                levels,
-            ]
-        )
+    rows = [
+        [
+            name,
+            f"{fit['rows']:,}",
+            f"{fit['seconds']:.0f}",
+            f"{fit['seconds_with_a_worker_killed']:.0f}",
+            difference(fit["largest_difference_with_a_worker_killed"]),
+            difference(fit["mean_difference_from_memory"]),
+        ]
+        for name, fit in found["fits"].items()
+    ]
+    head = ["", "rows", "seconds", "one killed", "largest difference", "from memory, on average"]
     return (
-        f"Two workers of one thread took {two['seconds']:.1f} s for {two['rows']:,} rows at "
-        f"m = {functions}, one {one['seconds']:.1f} s: {found['speed_up_from_one_to_two']:.2f} "
-        f"times faster ({expected:.1f} s were expected). The largest difference of a mean from the "
-        f"sums in memory is {found['largest_difference_of_a_mean']:.0e}.\n\nBy the cost model "
-        "(see [large_data.md](large_data.md)), not measured, with partitions of a million rows and "
-        "workers of one thread like these:\n\n"
-        + table(["rows", "workers", "minutes", "GiB moved", "levels of the tree"], rows)
-        + _chain_on_cluster(found["chain"])
+        f"Two workers of one thread took {two['seconds']:.1f} s for the sums over "
+        f"{two['rows']:,} rows at m = {found['functions']}, one {one['seconds']:.1f} s: "
+        f"{found['speed_up_from_one_to_two']:.2f} times faster. The largest difference of a mean "
+        f"from the sums in memory is {found['largest_difference_of_a_mean']:.0e}.\n\n"
+        "Every estimator was fitted on two workers, and again with one of them killed in the "
+        "middle; seconds are those of the clock, with whatever else the machine did. Differences "
+        "are those of log densities of fresh rows, from the fit without a killed worker and from "
+        "one in memory.\n\n" + table(head, rows)
     )
 
 
-def _chain_on_cluster(found: dict[str, Any]) -> str:
-    difference = found["largest_difference_with_a_worker_killed"]
-    same = f"differ by {difference:.0e} at most" if difference else "are the same to the last bit"
+def difference(value: float) -> str:
+    return f"{value:.0e}" if value else "none"
+
+
+def memory() -> str:
+    found = read("memory")
+    few, many = (str(count) for count in found["fits"])
+    rows = [
+        [name, f"{one[few]:.0f}", f"{one[many]:.0f}", f"{one[many] - one[few]:+.0f}"]
+        for name, one in found["resident_megabytes_after_fits"].items()
+    ]
     return (
-        f"\n\n`KernelChain` was fitted to {found['rows']:,} rows of a mixed table on two workers, "
-        "and again with one of them killed in the middle "
-        f"({found['seconds']:.0f} and {found['seconds_with_a_worker_killed']:.0f} s by the clock, "
-        f"on a machine with other work). Log densities of fresh rows {same}. "
-        "From those of a fit in memory they differ by "
-        f"{found['mean_difference_from_memory']:.0e} on average, with means of "
-        f"{found['log_density'][0]:.3f} and {found['log_density'][2]:.3f}."
+        f"Resident memory, in MB, of a process that fits one estimator again and again, to other "
+        f"tables of {found['rows']} rows each time.\n\n"
+        + table(["", f"after {few} fits", f"after {many}", "growth"], rows)
     )
 
 
@@ -315,13 +360,14 @@ def gpu_chain() -> str:
 SECTIONS = {
     "The pass over the rows (`moments.py`)": moments,
     "Growth (`scaling.py`)": scaling,
-    "Growth of tables (`chain_scaling.py`)": chain_scaling,
-    "Growth, of conditional fits (`conditional_scaling.py`)": conditional_scaling,
+    "Growth of every estimator (`growth.py`)": growth,
+    "What a fit costs (`costs.py`)": costs,
     "Beside other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
     "Tables on an accelerator (`gpu_chain.py`)": gpu_chain,
     "Low dimensions (`grid.py`)": grid,
     "A cluster (`cluster.py`)": cluster,
+    "Fits again and again (`memory.py`)": memory,
     "Prediction (`prediction.py`)": prediction,
     "A tuned fit (`tuned_fit.py`)": tuned,
     "What tuning follows (`tuned_functions.py`)": tuned_functions,

@@ -1,4 +1,4 @@
-"""Time and memory of a fit as rows, functions and columns grow.
+"""Time and memory of a fit as rows, functions and columns grow, one by one.
 
     python benchmarks/scaling.py
 
@@ -21,6 +21,8 @@ import numpy as np
 from measure import RESULTS, save
 
 COLUMNS, FUNCTIONS, ROWS = 11, 1024, 100_000
+# Rows, columns and functions that all differ from the others: `costs.py` must predict them.
+CHECKS = ((300_000, 22, 512), (1_000_000, 5, 256), (30_000, 43, 2048))
 SETTINGS = {"penalty": 1e-3, "noise_scale": 0.2, "length_scale": 2.0, "base": "gaussian"}
 
 CHILD = """
@@ -102,13 +104,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=10_000_000)
     arguments = parser.parse_args()
-    records: dict[str, list[dict[str, float]]] = {"rows": [], "functions": [], "columns": []}
+    kinds = ("rows", "functions", "columns", "checks")
+    records: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         cache = folder / "compiled"
         plan = [("rows", 10**k, COLUMNS, FUNCTIONS) for k in range(4, 8)]
         plan += [("functions", ROWS, COLUMNS, m) for m in (256, 512, 1024, 2048)]
         plan += [("columns", ROWS, d, FUNCTIONS) for d in (2, 5, 11, 22, 43)]
+        plan += [("checks", *point) for point in CHECKS]
         for kind, rows, columns, functions in plan:
             if rows > arguments.most:
                 continue
@@ -120,7 +124,7 @@ def main() -> None:
             for file in files:
                 file.unlink()
     save("scaling", {"command": "python benchmarks/scaling.py", **records})
-    draw(records)
+    draw({kind: records[kind] for kind in kinds[:3]})
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ import time
 
 import numpy as np
 
-from flows import wine
 from kexpfam import KernelExponentialFamily, Tuning
 from measure import save, seconds
+from splits import wine
 
 CHILD = """
 import sys, warnings

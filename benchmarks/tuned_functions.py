@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 import kexpfam.features.fourier as fourier
-from flows import wine
 from kexpfam import KernelExponentialFamily, Tuning
 from kexpfam.datasets import make_density
 from measure import save
+from splits import wine
 
 DENSITIES = ("ring", "cosine", "mixture_of_rings", "banana")
 

@@ -51,7 +51,7 @@ _HOMES = {
         "UniformNoise",
     ),
     "normalizer": ("ImportanceNormalizer", "QuadratureNormalizer"),
-    "precision": ("keep_compilations",),
+    "compilations": ("keep_compilations",),
     "tuning": ("Hyperparameters", "Tuning"),
 }
 _MODULES = (
@@ -103,6 +103,9 @@ if TYPE_CHECKING:
     )
     from kexpfam.comparison import (
         compare as compare,
+    )
+    from kexpfam.compilations import (
+        keep_compilations as keep_compilations,
     )
     from kexpfam.estimators import (
         ConditionalKernelExponentialFamily as ConditionalKernelExponentialFamily,
@@ -199,9 +202,6 @@ if TYPE_CHECKING:
     )
     from kexpfam.normalizer import (
         QuadratureNormalizer as QuadratureNormalizer,
-    )
-    from kexpfam.precision import (
-        keep_compilations as keep_compilations,
     )
     from kexpfam.tuning import (
         Hyperparameters as Hyperparameters,

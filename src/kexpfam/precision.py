@@ -9,20 +9,21 @@ silently turn into float32 at its next use.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from kexpfam.compilations import compiling
 from kexpfam.threads import note_compiled_work
 
-__all__ = ["compiled", "is_accelerated", "keep_compilations", "on_host"]
+__all__ = ["compiled", "is_accelerated", "on_host"]
 
 # Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
 _LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
@@ -72,14 +73,33 @@ def compiled(
             function, static_argnames=static, donate_argnames=donated, compiler_options=options
         )
 
+    names = list(inspect.signature(function).parameters) if static else []
+    places = tuple(names.index(name) for name in static)
+    known: set[Any] = set()
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         note_compiled_work()
+        shapes = _shapes(args, kwargs, places)
         with jax.enable_x64(True):
-            result = program()(*args, **kwargs)
+            with contextlib.nullcontext() if shapes in known else compiling():
+                result = program()(*args, **kwargs)
+            known.add(shapes)
             return result if on_device else jax.tree.map(np.asarray, result)
 
     return call
+
+
+def _shapes(args: tuple[Any, ...], kwargs: dict[str, Any], places: tuple[int, ...]) -> Any:
+    """What a program is compiled for: structure, shapes and types, and arguments at some places."""
+    leaves, structure = jax.tree.flatten((args, kwargs))
+    kinds = [(leaf.shape, leaf.dtype) if hasattr(leaf, "dtype") else _kind(leaf) for leaf in leaves]
+    return structure, tuple(kinds), tuple(args[place] for place in places if place < len(args))
+
+
+def _kind(leaf: Any) -> Any:
+    """Of numbers the type is what matters, and of words and the like the value."""
+    return type(leaf) if isinstance(leaf, (int, float, complex)) else leaf
 
 
 def on_host(array: Any, large: float | None = None) -> np.ndarray:
@@ -109,36 +129,3 @@ def on_host(array: Any, large: float | None = None) -> np.ndarray:
 @functools.partial(compiled, static=("size",), on_device=True)
 def _piece(array: Any, start: Any, size: int) -> Any:
     return jax.lax.dynamic_slice_in_dim(array, start, size)
-
-
-def keep_compilations(folder: str | Path | None = None) -> Path:
-    """Keep what JAX compiles in a folder, so that the next process starts at once.
-
-    The first fit of a shape (columns, components, base density) compiles for a few seconds; with
-    this, once per machine instead of once per process. It sets JAX's own persistent cache for the
-    whole process, and does so only when called.
-
-    Parameters
-    ----------
-    folder : path, optional
-        By default ``kexpfam/compiled`` in the user's cache folder.
-
-    Returns
-    -------
-    folder : Path
-
-    Examples
-    --------
-    >>> import kexpfam
-    >>> folder = kexpfam.keep_compilations()  # doctest: +SKIP
-    """
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    chosen = Path(folder) if folder is not None else Path(base) / "kexpfam" / "compiled"
-    chosen.mkdir(parents=True, exist_ok=True)
-    settings = {
-        "jax_compilation_cache_dir": str(chosen),
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
-    }
-    for name, value in settings.items():
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
-    return chosen

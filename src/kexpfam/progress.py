@@ -10,9 +10,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from kexpfam.compilations import CLOCK
+
 __all__ = ["Progress"]
 
 T = TypeVar("T")
+
+# Seconds that are worth a line.
+_LONG_COMPILATION = 0.1
 
 
 class Progress:
@@ -23,6 +28,7 @@ class Progress:
         self._note = ""
         # What changes the note of the bar that is shown now.
         self._show_note: Callable[[str], None] = _nowhere
+        self._programs, self._compiling = CLOCK.programs, CLOCK.seconds
 
     @property
     def verbose(self) -> bool:
@@ -33,6 +39,12 @@ class Progress:
         """A line that says what comes next, above the bars of it."""
         if self._verbose:
             Console(stderr=True).print(text, style="bold", highlight=False)
+
+    def done(self) -> None:
+        """A line that says what compiling took since the beginning, if it took long."""
+        programs, seconds = CLOCK.programs - self._programs, CLOCK.seconds - self._compiling
+        if seconds >= _LONG_COMPILATION:
+            self.stage(f"{seconds:.1f} s were spent on compiling {programs} programs")
 
     def note(self, text: str) -> None:
         """A few words shown at the end of the current bar."""

@@ -1,19 +1,19 @@
-"""A mixture of Gaussians as base density, fitted by scikit-learn."""
+"""A variational Bayesian mixture of Gaussians as base density."""
 
 from __future__ import annotations
 
 import numbers
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam.base.density import require_rows
 from kexpfam.base.gaussian import GaussianBase, too_few_for_covariances
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.variational import fit_variational
 from kexpfam.choices import whole
 from kexpfam.data.sketch import Sketch, repeated_rows
 
@@ -22,7 +22,7 @@ __all__ = ["MixtureBase"]
 
 @dataclass(frozen=True)
 class MixtureBase:
-    """A mixture of Gaussians by scikit-learn's `BayesianGaussianMixture`.
+    """A variational mixture of Gaussians, as scikit-learn's `BayesianGaussianMixture` finds it.
 
     Parameters
     ----------
@@ -61,35 +61,37 @@ class MixtureBase:
             "Lower its n_components or take base='gaussian'.",
         )
         # Imported where it is needed: it takes as long as a small fit.
-        from sklearn.mixture import BayesianGaussianMixture
+        from sklearn.cluster import KMeans
 
-        mixture = BayesianGaussianMixture(
-            n_components=n_components,
-            reg_covar=self.regularization,
-            max_iter=500,
-            random_state=int(generator.integers(2**31)),
-        )
+        rows = repeated_rows(sketch)
+        clustering = KMeans(n_components, n_init=1, random_state=int(generator.integers(2**31)))
         with warnings.catch_warnings():
-            # A mixture that is still improving is a fine base density.
+            # Fewer distinct rows than clusters leave some of them empty.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            _fit_somehow(mixture, repeated_rows(sketch))
+            labels = clustering.fit(rows).labels_
+        mixture = _fit_somehow(rows, labels, n_components, self.regularization)
         # Components that the fit has emptied cost time in every later evaluation.
-        kept = mixture.weights_ > 1e-4 / n_components
-        weights = mixture.weights_[kept] / mixture.weights_[kept].sum()
-        return GaussianMixtureDensity(weights, mixture.means_[kept], mixture.covariances_[kept])
+        kept = mixture.weights > 1e-4 / n_components
+        weights = mixture.weights[kept] / mixture.weights[kept].sum()
+        return GaussianMixtureDensity(weights, mixture.means[kept], mixture.covariances[kept])
 
 
-def _fit_somehow(mixture: Any, rows: Float[np.ndarray, "n d"]) -> None:
+def _fit_somehow(
+    rows: Float[np.ndarray, "n d"],
+    labels: Int[np.ndarray, " n"],
+    n_components: int,
+    regularization: float,
+) -> GaussianMixtureDensity:
     """Fit; where rows lie on a plane, with something added to the prior's variances as well."""
+    prior = np.atleast_2d(np.cov(rows.T))
     try:
-        mixture.fit(rows)
+        return fit_variational(rows, labels, n_components, prior, regularization)
     except ValueError:
-        added = max(mixture.reg_covar, 1e-8) * np.eye(rows.shape[1])
-        prior = np.atleast_2d(np.cov(rows.T)) + added
-        try:
-            mixture.set_params(covariance_prior=prior).fit(rows)
-        except ValueError as error:
-            raise ValueError(
-                "No mixture can be fitted to these rows: its components collapse. Take "
-                "base='gaussian', or MixtureBase with fewer components or a larger regularization."
-            ) from error
+        prior = prior + max(regularization, 1e-8) * np.eye(rows.shape[1])
+    try:
+        return fit_variational(rows, labels, n_components, prior, regularization)
+    except ValueError as error:
+        raise ValueError(
+            "No mixture can be fitted to these rows: its components collapse. Take "
+            "base='gaussian', or MixtureBase with fewer components or a larger regularization."
+        ) from error

@@ -29,8 +29,8 @@ from jax.scipy.special import logsumexp
 from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
-from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials, padded_size
-from kexpfam.symmetric import half_places
+from kexpfam.base.mixture import GaussianMixtureDensity, padded_size
+from kexpfam.symmetric import half_places, upper_products_of
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
@@ -44,7 +44,7 @@ def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Floa
 
 
 class MixtureScore(NamedTuple):
-    """A mixture at one noise level: the parts of its `Polynomials`."""
+    """A mixture at one noise level: components as polynomials c_k + (P_kμ_k)ᵀx − ½ xᵀP_kx."""
 
     constants: Float[Any, " k"]
     pulls: Float[Any, "k d"]
@@ -82,9 +82,15 @@ class SmoothedMixture:
 
     def at(self, noise_scale: Any) -> MixtureScore:
         """What the score at one level needs, for many blocks of rows."""
-        determinants = -jnp.log(self.variances + noise_scale**2).sum(axis=1)
-        precisions = self._precisions(noise_scale)
-        return MixtureScore(*Polynomials.of(self.log_weights, self.means, precisions, determinants))
+        inverses = 1 / (self.variances + noise_scale**2)
+        # Levels differ by the inverses alone: at several levels this is one product.
+        halves = upper_products_of(self.axes) @ inverses[:, :, None]
+        along = jnp.einsum("kde,kd->ke", self.axes, self.means)
+        pulls = jnp.einsum("kde,ke->kd", self.axes, inverses * along)
+        constants = self.log_weights + jnp.log(inverses).sum(axis=1) / 2
+        constants = constants - self.means.shape[1] / 2 * np.log(2 * np.pi)
+        constants = constants - (inverses * along**2).sum(axis=1) / 2
+        return MixtureScore(constants, pulls, halves[:, :, 0])
 
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
         """log q_σ."""

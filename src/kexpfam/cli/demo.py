@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 
 from kexpfam.choices import nearest
-from kexpfam.cli.models import ready
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.terminal import Terminal
 from kexpfam.datasets import DENSITIES, KnownDensity, make_density
@@ -70,7 +69,6 @@ def run_demo(
     check_output(output, force=True)
     # Before the work begins, not after it.
     pyplot_or_error()
-    ready()
     # The table is for people: beside JSON it goes where remarks go.
     console = Console(stderr=terminal.as_json, quiet=terminal.as_json and terminal.quiet)
     truth = make_density(name)

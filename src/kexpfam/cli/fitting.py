@@ -13,7 +13,7 @@ import typer
 import kexpfam
 from kexpfam.choices import nearest
 from kexpfam.cli.inputs import STANDARD, opened, split_names
-from kexpfam.cli.models import column_names, described, kind_lines, ready
+from kexpfam.cli.models import column_names, described, kind_lines
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.tables import fit_table, kinds_from
 from kexpfam.cli.terminal import Terminal
@@ -80,7 +80,6 @@ def fit_model(
         weights=source.weights,
         dialect=source.dialect,
     ) as data:
-        ready()
         start = time.perf_counter()
         if mixed:
             columns, remarks = fit_table(model, data, terminal)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,17 +19,9 @@ __all__ = [
     "is_conditional",
     "kind_lines",
     "loaded",
-    "ready",
     "shown",
     "target_name",
 ]
-
-
-def ready() -> None:
-    """Keep what is compiled for the next command, unless the user has JAX's own setting."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        with contextlib.suppress(OSError):
-            kexpfam.keep_compilations()
 
 
 def loaded(path: str, terminal: Terminal, *, conditional: bool | None = None) -> Any:
@@ -41,7 +31,6 @@ def loaded(path: str, terminal: Terminal, *, conditional: bool | None = None) ->
             f"{path} is a name for data; expected a model file, as `kexpfam fit -o` writes it."
         )
     with terminal.working("loading"):
-        ready()
         model: Any = kexpfam.load(path)
     if isinstance(model, kexpfam.KernelAnomalyDetector):
         raise ValueError(

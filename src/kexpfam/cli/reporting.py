@@ -13,7 +13,7 @@ import typer
 
 from kexpfam.cli.fitting import ESTIMATORS
 from kexpfam.cli.inputs import STANDARD, Data, is_data, opened, split_names
-from kexpfam.cli.models import loaded, ready
+from kexpfam.cli.models import loaded
 from kexpfam.cli.outputs import check_output, naming
 from kexpfam.cli.tables import in_options, kinds_by_name, kinds_from
 from kexpfam.cli.terminal import Terminal
@@ -87,7 +87,6 @@ def report_on(
         "progress": terminal.progress,
         "origin": origin,
     }
-    ready()
     if files:
         columns, exclude = split_names(subject.columns), split_names(subject.exclude)
         mixed = takes_tables(model)

@@ -11,7 +11,6 @@ import typer
 
 import kexpfam
 from kexpfam.choices import nearest
-from kexpfam.cli.models import ready
 from kexpfam.cli.terminal import Terminal
 
 __all__ = ["list_experiments", "run_experiments"]
@@ -60,7 +59,6 @@ def run_experiments(
     folder = output or Path("experiments/results") / ("quick" if quick else "")
     tables = {}
     terminal.when_interrupted = lambda: "The same command goes on where it stopped."
-    ready()
     for chosen in found.PAPER if name == "all" else [name]:
         tables[chosen] = found.reproduce(
             found.EXPERIMENTS[chosen], found.Options(runs, quick), folder, terminal.progress

@@ -223,6 +223,7 @@ class ConditionalKernelExponentialFamily(
             files = [] if saved is None else [saved, saved.beside("tilt")]
             walks = [CheckpointedWalk(one, numbers).total for one in files]
             found = fit_conditional(table, settings, numbers[0], progress, walks)
+        progress.done()
         self.fitted_ = found._replace(target=name if isinstance(name, str) else None)
         return self
 

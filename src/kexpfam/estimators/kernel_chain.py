@@ -157,6 +157,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         table, source = read_tables(self, X, sample_weight, self.columns, progress)
         seed = entropy(self.random_state)[0]
         self.fitted_ = fit_chain(table, source, settings, seed, progress)
+        progress.done()
         return self
 
     def _names(self) -> list[str] | None:

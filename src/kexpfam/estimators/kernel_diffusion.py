@@ -235,6 +235,7 @@ class KernelDiffusion(
         with checkpointed(self, source, checkpoint) as (saved, numbers):
             seed = np.random.SeedSequence(numbers)
             self.fitted_ = fit_diffusion(source, settings, seed, progress, names, saved)
+        progress.done()
         return self
 
     def _state(self, sums: bool) -> DiffusionFit:

@@ -267,6 +267,7 @@ class KernelExponentialFamily(
         settings = self._settings(self.n_features_in_)
         with checkpointed(self, source, checkpoint) as (saved, numbers):
             self.fitted_ = fit_family(source, settings, numbers, progress, names, saved)
+        progress.done()
         return self
 
     def _state(self, sums: bool) -> FamilyFit:

@@ -124,6 +124,12 @@ class FourierBasis:
         cosine, sine = jnp.split(coefficients, 2)
         return self.amplitudes * cosine, self.amplitudes * sine
 
+    def terms(self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]) -> tuple[Array, Array]:
+        """What each frequency adds to f, and the derivative of that by its angle."""
+        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
+        b_cos, b_sin = b_cos[:, None], b_sin[:, None]
+        return b_cos * cos + b_sin * sin, b_sin * cos - b_cos * sin
+
     def features(self, rows: Float[Any, "n d"]) -> Float[Array, "n m"]:
         cos, sin = self._trigonometry(rows)
         parts = (cos, sin) if self.paired else (cos,)
@@ -136,8 +142,8 @@ class FourierBasis:
     def gradient(
         self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"]
     ) -> Float[Array, "n d"]:
-        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
-        return (b_sin[:, None] * cos - b_cos[:, None] * sin).T @ self.frequencies
+        _, slopes = self.terms(coefficients, rows)
+        return slopes.T @ self.frequencies
 
     def laplacian(
         self, coefficients: Float[Any, " m"], rows: Float[Any, "n d"], metric: Float[Any, " d"]
@@ -154,8 +160,7 @@ class FourierBasis:
         metric: Float[Any, "n e"],
     ) -> Float[Array, " n"]:
         """Σ_e metric_e a_eᵀ ∇²f a_e at each row, for the columns a_e of `axes`."""
-        (cos, sin), (b_cos, b_sin) = self._trigonometry(rows), self._halves(coefficients)
-        values = b_cos[:, None] * cos + b_sin[:, None] * sin
+        values, _ = self.terms(coefficients, rows)
         return -((((self.frequencies @ axes) ** 2).T @ values).T * metric).sum(axis=1)
 
     # -- the sums over rows ---------------------------------------------------------------

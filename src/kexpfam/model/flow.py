@@ -1,4 +1,4 @@
-"""The probability flow: what the tilt adds to a log density, its derivatives, and draws.
+"""The probability flow: what the tilt adds to a log density, and draws.
 
 Moving rows along
 
@@ -12,10 +12,8 @@ every level, and as it obeys the heat equation ∂q/∂t = σ²Δq, log q change
     log p(z) = log q(z) − ∫ σ² (Δf_σ + ∇f_σ·∇log q_σ)(z(t)) dt
 
 with no normalizing constant to estimate: whatever the tilt is, this is a density. Only what the
-tilt adds, the *gain*, is integrated; without a tilt nothing is, and no steps are taken. The gain's
-gradient is that of the steps themselves, taken backwards, so that it is the derivative of the log
-density that is reported and not only of what both approximate. Second derivatives are derivatives
-of that along directions.
+tilt adds, the *gain*, is integrated; without a tilt nothing is, and no steps are taken. Its
+derivatives are in `kexpfam.model.flow_derivatives`.
 
 Steps are of Dormand and Prince's fifth-order method. Those within a stretch between two levels are
 equal, and how many there are is chosen once, stretch by stretch, at draws of the base density: a
@@ -46,10 +44,10 @@ from kexpfam.precision import compiled
 
 __all__ = [
     "flow_down",
-    "flow_gradient",
-    "flow_second_derivatives",
     "flow_times",
     "flow_up",
+    "method_nodes",
+    "one_step",
     "steps_needed",
     "traced_gain",
 ]
@@ -96,7 +94,14 @@ def _method() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.concatenate([np.zeros(1), tableau.c]), stages, tableau.b_error.copy()
 
 
-def _step(speed: Any, state: Any, first: Any, length: Any, instants: Any) -> tuple[Any, Any, Any]:
+def method_nodes() -> np.ndarray:
+    """Where in a step slopes are found, from 0 to 1."""
+    return _method()[0]
+
+
+def one_step(
+    speed: Any, state: Any, first: Any, length: Any, instants: Any
+) -> tuple[Any, Any, Any]:
     """The state at the end of a step, the slope there, and an estimate of the error.
 
     `first` is the slope at the beginning, `instants` what the speed needs at all later nodes.
@@ -140,19 +145,19 @@ def _carried(at: Any, speed: Any, rows: Any, times: Any, n_steps: Any, n_blocks:
 
     `at` gives what all rows have in common at a time, and `speed` that of rows and gains.
     """
-    times, nodes = jnp.asarray(times), _method()[0]
+    times, nodes = jnp.asarray(times), method_nodes()
 
     def begin(number: Any, slopes: Any) -> Any:
         return _with_part(slopes, number, speed(start, _part(state, number)))
 
-    def one_step(step: Any, carry: Any) -> Any:
+    def next_step(step: Any, carry: Any) -> Any:
         length = times[step + 1] - times[step]
         instants = jax.vmap(at)(times[step] + nodes[1:] * length)
 
         def one_block(number: Any, carry: Any) -> Any:
             state, slopes, gains, errors = carry
             before = _part(state, number)
-            moved, last, error = _step(speed, before, _part(slopes, number), length, instants)
+            moved, last, error = one_step(speed, before, _part(slopes, number), length, instants)
             return (
                 _with_part(state, number, moved),
                 _with_part(slopes, number, last),
@@ -166,7 +171,7 @@ def _carried(at: Any, speed: Any, rows: Any, times: Any, n_steps: Any, n_blocks:
     start, nothing = at(times[0]), jnp.zeros((len(times), *rows.shape[:2]))
     slopes = jax.lax.fori_loop(0, n_blocks, begin, jax.tree.map(jnp.zeros_like, state))
     (rows, _), _, gains, errors = jax.lax.fori_loop(
-        0, n_steps, one_step, (state, slopes, nothing, nothing)
+        0, n_steps, next_step, (state, slopes, nothing, nothing)
     )
     return rows, gains, errors
 
@@ -244,91 +249,6 @@ def flow_down(
     times[: n_steps + 1] = times[n_steps::-1]
     ends, _, errors = _in_blocks(lambda z, m: _flow(field, z, times, n_steps, m), rows)
     return ends, errors[:n_steps, :, 0].sum(axis=0)
-
-
-def _traced_gradient(field: ScoreField, rows: Any, times: Any, n_steps: Any, n_blocks: Any) -> Any:
-    times, speed, nodes = jnp.asarray(times), _speed(field), _method()[0]
-
-    def stepping(step: Any) -> Any:
-        """A step, as a function of places."""
-        length = times[step + 1] - times[step]
-        start, instants = at(times[step]), jax.vmap(at)(times[step] + nodes[1:] * length)
-
-        def one_step(places: Any) -> Any:
-            state = places, jnp.zeros(len(places))
-            return _step(speed, state, speed(start, state), length, instants)[0]
-
-        return one_step
-
-    def up(step: Any, carry: Any) -> Any:
-        one_step = stepping(step)
-
-        def one_block(number: Any, carry: Any) -> Any:
-            places, before = carry
-            own = places[number]
-            moved, _ = one_step(own)
-            return places.at[number].set(moved), before.at[step, number].set(own)
-
-        return jax.lax.fori_loop(0, n_blocks, one_block, carry)
-
-    def down(count: Any, gradient: Any) -> Any:
-        step = n_steps - 1 - count
-        one_step = stepping(step)
-
-        def one_block(number: Any, gradient: Any) -> Any:
-            own = before[step, number]
-            _, backwards = jax.vjp(one_step, own)
-            (found,) = backwards((gradient[number], jnp.ones(len(own))))
-            return gradient.at[number].set(found)
-
-        return jax.lax.fori_loop(0, n_blocks, one_block, gradient)
-
-    at = field.at
-    start = jnp.asarray(rows), jnp.zeros((len(times), *rows.shape))
-    _, before = jax.lax.fori_loop(0, n_steps, up, start)
-    return jax.lax.fori_loop(0, n_steps, down, jnp.zeros_like(start[0]))
-
-
-_gradient = compiled(lambda *arguments: (_traced_gradient(*arguments),))
-
-
-def flow_gradient(
-    field: ScoreField, rows: Float[np.ndarray, "n d"], steps: Int[np.ndarray, " k"]
-) -> Float[np.ndarray, "n d"]:
-    """∇(log p − log q) at rows."""
-    times, n_steps = flow_times(field.knots, steps), int(steps.sum())
-    return _in_blocks(lambda z, m: _gradient(field, z, times, n_steps, m), rows)[0]
-
-
-@compiled
-def _second_derivatives(
-    field: ScoreField, rows: Any, axes: Any, times: Any, n_steps: Any, n_blocks: Any
-) -> tuple[Any, Any]:
-    def along(axis: Any) -> Any:
-        directions = jnp.broadcast_to(axis, rows.shape)
-        found, change = jax.jvp(
-            lambda z: _traced_gradient(field, z, times, n_steps, n_blocks),
-            (jnp.asarray(rows),),
-            (directions,),
-        )
-        return found, change @ axis
-
-    gradients, seconds = jax.lax.map(along, jnp.asarray(axes).T)
-    return gradients[0], jnp.moveaxis(seconds, 0, -1)
-
-
-def flow_second_derivatives(
-    field: ScoreField,
-    rows: Float[np.ndarray, "n d"],
-    axes: Float[np.ndarray, "d e"],
-    steps: Int[np.ndarray, " k"],
-) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n e"]]:
-    """∇(log p − log q) at rows, and a_eᵀ ∇²(log p − log q) a_e for the columns a_e of `axes`."""
-    times, n_steps = flow_times(field.knots, steps), int(steps.sum())
-    gradient, seconds = _in_blocks(
-        lambda z, m: _second_derivatives(field, z, axes, times, n_steps, m), rows
-    )
-    return gradient, seconds
 
 
 def steps_needed(field: ScoreField, tolerance: float) -> tuple[Int[np.ndarray, " k"], float]:

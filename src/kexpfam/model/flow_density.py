@@ -38,12 +38,11 @@ from kexpfam.data.coordinates import Coordinates
 from kexpfam.model.density import RealDensity
 from kexpfam.model.flow import (
     flow_down,
-    flow_gradient,
-    flow_second_derivatives,
     flow_times,
     flow_up,
     steps_needed,
 )
+from kexpfam.model.flow_derivatives import flow_derivatives
 from kexpfam.model.health import POOR_FLOW
 from kexpfam.model.score_field import ScoreField
 from kexpfam.model.surprise import (
@@ -140,16 +139,18 @@ class FlowDensity(RealDensity):
         self,
         flow: Callable[..., tuple[np.ndarray, np.ndarray]],
         whitened: Float[np.ndarray, "n d"],
+        *others: np.ndarray,
     ) -> tuple[np.ndarray, Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-        """What a flow finds, its errors, and the factors by which steps had to be shortened."""
-        found, errors = flow(self.field, whitened, self.steps)
+        """What a flow finds of rows, its errors, and the factors that shortened its steps."""
+        found, errors = flow(self.field, whitened, self.steps, *others)
         errors *= self.caution
-        factors = np.ones(len(whitened), np.int64)
+        factors = np.ones(len(errors), np.int64)
         for factor in _SHORTER:
             rough = ~(errors <= _ROUGH * self.tolerance)
             if not rough.any():
                 break
-            found[rough], errors[rough] = flow(self.field, whitened[rough], factor * self.steps)
+            rows, *more = (array[rough] for array in (whitened, *others))
+            found[rough], errors[rough] = flow(self.field, rows, factor * self.steps, *more)
             errors[rough] *= self.caution
             factors[rough] = factor
         factors[~(errors <= POOR_FLOW * self.tolerance)] = 0
@@ -159,50 +160,25 @@ class FlowDensity(RealDensity):
         if not self.has_tilt:
             return self.smoothed_gradient(rows, self.field.lowest)
         whitened = self.coordinates.forward(rows)
-        followed = self._followed(whitened)
-        (found,) = self._along(
-            lambda z, steps: (flow_gradient(self.field, z, steps),), whitened, followed, 1
-        )
-        base, _ = self._base_derivatives(whitened)
-        return self.coordinates.pulled_back(rows, base + _shares(followed)[:, None] * found)
+        found, errors, factors = self._carefully(flow_derivatives, whitened)
+        shares = _shares(_Followed(found[:, 0], errors, factors))
+        (base,) = in_blocks(lambda z: (_base_gradient(self.field, z),), whitened)
+        score = base + _shared(shares, found[:, 1:])
+        return self.coordinates.pulled_back(rows, score)
 
     def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         if not self.has_tilt:
             return self.smoothed_laplacian(rows, self.field.lowest)
         axes, whitened = self.coordinates.inverse_root, self.coordinates.forward(rows)
-        followed = self._followed(whitened)
-        shares = _shares(followed)[:, None]
-        gradient, seconds = self._along(
-            lambda z, steps: flow_second_derivatives(self.field, z, axes, steps),
-            whitened,
-            followed,
-            2,
-        )
-        score, curved = self._base_derivatives(whitened)
-        curved = curved + shares * (seconds + (1 - shares) * (gradient @ axes) ** 2)
-        curvature = (self.coordinates.slopes(rows) ** 2 * curved).sum(axis=1)
-        return self.coordinates.pulled_back_laplacian(rows, score + shares * gradient, curvature)
-
-    def _along(
-        self,
-        function: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, ...]],
-        whitened: Float[np.ndarray, "n d"],
-        followed: _Followed,
-        n_results: int,
-    ) -> tuple[np.ndarray, ...]:
-        """A function of rows and steps, with the steps that each row's log density takes."""
-        found = tuple(np.zeros_like(whitened) for _ in range(n_results))
-        for factor in np.unique(followed.factors[followed.factors > 0]):
-            members, steps = followed.factors == factor, factor * self.steps
-            results = function(whitened[members], steps)
-            for whole, part in zip(found, results, strict=True):
-                whole[members] = part
-        return found
-
-    def _base_derivatives(self, whitened: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, ...]:
-        """The base density's gradient, and its second derivatives along the columns."""
-        axes = self.coordinates.inverse_root
-        return in_blocks(lambda z: _base_derivatives_at(self.field, z, axes), whitened)
+        squares = self.coordinates.slopes(rows) ** 2
+        metric = (axes * squares[:, None, :]) @ axes.T
+        found, errors, factors = self._carefully(flow_derivatives, whitened, metric)
+        shares = _shares(_Followed(found[:, 0], errors, factors))
+        score, curved = in_blocks(lambda z: _base_derivatives(self.field, z, axes), whitened)
+        along = _shared(shares * (1 - shares), (found[:, 1:-1] @ axes) ** 2)
+        curvature = (squares * (curved + along)).sum(axis=1) + _shared(shares, found[:, -1:])[:, 0]
+        score = score + _shared(shares, found[:, 1:-1])
+        return self.coordinates.pulled_back_laplacian(rows, score, curvature)
 
     def smoothed_gradient(
         self, rows: Float[np.ndarray, "n d"], noise_scale: float
@@ -303,13 +279,24 @@ def _shares(followed: _Followed) -> Float[np.ndarray, " n"]:
     return np.where(followed.factors > 0, shares, 0.0)
 
 
+def _shared(shares: Float[np.ndarray, " n"], values: Float[np.ndarray, "n c"]) -> np.ndarray:
+    """Values times shares, and nothing where there is no share: the flow may be lost there."""
+    return np.where(shares[:, None] > 0, shares[:, None] * values, 0.0)
+
+
 @compiled
 def _base_logs(field: ScoreField, rows: Any) -> Any:
     return field.base.log_density(rows, jnp.exp(field.knots[0]))
 
 
 @compiled
-def _base_derivatives_at(field: Any, rows: Any, axes: Any) -> Any:
+def _base_gradient(field: ScoreField, rows: Any) -> Any:
+    return field.base.gradient(rows, jnp.exp(field.knots[0]))
+
+
+@compiled
+def _base_derivatives(field: Any, rows: Any, axes: Any) -> Any:
+    """The gradient, and second derivatives along axes."""
     scale = jnp.exp(field.knots[0])
     return field.base.gradient(rows, scale), field.base.second_derivatives(rows, scale, axes)
 
