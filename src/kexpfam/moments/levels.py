@@ -97,7 +97,7 @@ class LevelSummation(Summation):
     block_size: int = _BLOCK
 
     @cached_property
-    def _scores(self) -> list[MixtureScore]:
+    def _scores(self) -> MixtureScore:
         return node_scores(self.base, self.nodes)
 
     @cached_property
@@ -114,20 +114,16 @@ class LevelSummation(Summation):
         return _with_block(sums, self.basis, block)
 
 
-def node_scores(base: SmoothedMixture, nodes: Float[np.ndarray, " s"]) -> list[MixtureScore]:
-    """The base density at every node in single precision, once for all blocks."""
-    return [_node_score(base, node) for node in nodes]
-
-
 @compiled(on_device=True)
-def _node_score(base: SmoothedMixture, node: Any) -> MixtureScore:
-    score = base.at(node)
+def node_scores(base: SmoothedMixture, nodes: Any) -> MixtureScore:
+    """The base density at every node in single precision, once for all blocks."""
+    scores = jax.lax.map(base.at, jnp.asarray(nodes))
     # Cast here: a cast inside `_copies` would be fused with the products there and slow them down.
-    return MixtureScore(*(jnp.asarray(part).astype("float32") for part in score))
+    return MixtureScore(*(part.astype("float32") for part in scores))
 
 
 def prepared_block(
-    scores: list[MixtureScore],
+    scores: MixtureScore,
     nodes: Float[np.ndarray, " s"],
     rows: Float[np.ndarray, "n d"],
     weights: Float[np.ndarray, " n"],
@@ -138,8 +134,7 @@ def prepared_block(
     directions = [padded(moved - rows, size) for moved, _ in noise.copies(rows, 1.0)]
     moves = np.stack([sign * moved for moved in directions for sign in (1.0, -1.0)])
     whole = padded(rows, size)
-    copies = [_copies(score, node, whole, moves) for score, node in zip(scores, nodes, strict=True)]
-    points, pulls = (np.stack(parts) for parts in zip(*copies, strict=True))
+    points, pulls = _copies(scores, nodes, whole, moves)
     return PreparedBlock(whole, padded(weights, size), points, pulls)
 
 
@@ -159,15 +154,23 @@ def prepared_blocks(
         yield prepared_block(scores, nodes, rows[part], weights[part], noise, size)
 
 
-@compiled
-def _copies(score: MixtureScore, node: Any, rows: Any, moves: Any) -> Any:
-    def one(move: Any) -> Any:
-        points = (rows + node * move).astype("float32")
-        return points, score.gradient(points)
+# What is made here is read by `_added` alone: on an accelerator it stays there.
+@compiled(on_device=True)
+def _copies(scores: MixtureScore, nodes: Any, rows: Any, moves: Any) -> Any:
+    """Noisy copies of rows at every node, and the base's scores there."""
+
+    def at_node(inputs: Any) -> Any:
+        score, node = inputs
+
+        def one(move: Any) -> Any:
+            points = (rows + node * move).astype("float32")
+            return points, score.gradient(points)
+
+        return jax.lax.map(one, jnp.asarray(moves))
 
     # Accelerators would multiply float32 in a shorter format unless told.
     with jax.default_matmul_precision("highest"):
-        return jax.lax.map(one, moves)
+        return jax.lax.map(at_node, (scores, jnp.asarray(nodes)))
 
 
 def sum_moments(basis: FourierBasis, blocks: Iterable[PreparedBlock]) -> LevelMoments:
