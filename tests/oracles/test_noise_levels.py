@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -23,7 +24,14 @@ from kexpfam.model.flow import flow_down, flow_up
 from kexpfam.model.flow_completions import conditional_draws
 from kexpfam.model.flow_walk import walk_down
 from kexpfam.model.score_field import score_field
-from kexpfam.moments.levels import node_system, prepared_blocks, sum_moments
+from kexpfam.moments.levels import (
+    _added,
+    _copies,
+    node_scores,
+    node_system,
+    prepared_blocks,
+    sum_moments,
+)
 from kexpfam.precision import compiled
 from kexpfam.solve.levels import Levels
 
@@ -170,6 +178,23 @@ def test_scores_of_noisy_copies_in_single_precision_are_close(mixture, generator
             expected = compiled(mixture.gradient)(copy.astype(float), level)
             # 1e-7 of a number, times what precisions and the sum over components add.
             np.testing.assert_allclose(pull, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_accelerators_are_told_not_to_shorten_single_precision(basis, mixture):
+    """Three digits of an angle made a model whose flow took forty times as many steps."""
+    scores = node_scores(mixture, NOISE_SCALES)
+    rows, moves = np.zeros((128, 2)), np.zeros((2, 128, 2))
+    (block,) = prepared_blocks(mixture, NOISE_SCALES, rows, np.ones(128))
+    sums = sum_moments(basis, [block])
+    with jax.enable_x64(True):
+        programs = [
+            jax.make_jaxpr(_copies.__wrapped__)(scores, NOISE_SCALES, rows, moves),
+            jax.make_jaxpr(_added.__wrapped__)(sums, basis, block),
+        ]
+    for program in programs:
+        products = re.findall(r"f32\[[^\]]*\] = dot_general\[(.*?)\n\s*\] ", str(program), re.S)
+        assert products
+        assert all("HIGHEST" in options for options in products)
 
 
 def test_sums_of_parts_add_up(basis, mixture, generator):

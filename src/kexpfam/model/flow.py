@@ -40,7 +40,7 @@ from jaxtyping import Array, Float, Int
 
 from kexpfam.data.blocks import padded
 from kexpfam.model.score_field import ScoreField
-from kexpfam.precision import compiled
+from kexpfam.precision import compiled, is_accelerated
 
 __all__ = [
     "flow_down",
@@ -57,6 +57,8 @@ _MOST_STEPS = 256
 _LEAST_TIMES = 64
 # Rows of a block, and blocks that are moved together; fewer rows where no more are asked for.
 _BLOCK, _TOGETHER, _FEW = 256, 4, 64
+# Rows of a block that fill an accelerator.
+_ACCELERATOR_BLOCK = 1 << 13
 # Draws at which steps are tried.
 _STEP_ROWS = 256
 _NEARLY_ALL = 0.9
@@ -204,7 +206,8 @@ def _in_blocks(
 
     Padded to two sizes, so that few programs are compiled and a few rows do not pay for many.
     """
-    size, together = (_BLOCK, _TOGETHER) if len(rows) > _FEW else (_FEW, 1)
+    many = _ACCELERATOR_BLOCK if is_accelerated() else _BLOCK
+    size, together = (many, _TOGETHER) if len(rows) > _FEW else (_FEW, 1)
     found = []
     for start in range(0, len(rows), size * together):
         piece = rows[start : start + size * together]

@@ -26,7 +26,7 @@ many bases.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.fold import Summation
 from kexpfam.noise import GaussianNoise
 from kexpfam.noise.drawn import MonteCarloNoise
-from kexpfam.precision import compiled
+from kexpfam.precision import compiled, is_accelerated
 from kexpfam.quadratic import QuadraticSystem
 
 __all__ = [
@@ -58,8 +58,8 @@ __all__ = [
 ]
 
 
-# Blocks of two sizes: few rows need not pay for many.
-_BLOCK = 512
+# Blocks of two sizes: few rows need not pay for many. Many are what fills an accelerator.
+_BLOCK, _ACCELERATOR_BLOCK = 512, 1 << 14
 
 
 def node_scales(noise_scales: Float[np.ndarray, " l"]) -> Float[np.ndarray, " s"]:
@@ -94,7 +94,9 @@ class LevelSummation(Summation):
     base: SmoothedMixture
     nodes: Float[np.ndarray, " s"]
     n_directions: int = 2
-    block_size: int = _BLOCK
+    block_size: int = field(
+        default_factory=lambda: _ACCELERATOR_BLOCK if is_accelerated() else _BLOCK
+    )
 
     @cached_property
     def _scores(self) -> MixtureScore:
@@ -154,6 +156,11 @@ def prepared_blocks(
         yield prepared_block(scores, nodes, rows[part], weights[part], noise, size)
 
 
+def _exact_products() -> Any:
+    """Accelerators would multiply float32 in a shorter format unless told."""
+    return jax.default_matmul_precision("highest")
+
+
 # What is made here is read by `_added` alone: on an accelerator it stays there.
 @compiled(on_device=True)
 def _copies(scores: MixtureScore, nodes: Any, rows: Any, moves: Any) -> Any:
@@ -168,8 +175,7 @@ def _copies(scores: MixtureScore, nodes: Any, rows: Any, moves: Any) -> Any:
 
         return jax.lax.map(one, jnp.asarray(moves))
 
-    # Accelerators would multiply float32 in a shorter format unless told.
-    with jax.default_matmul_precision("highest"):
+    with _exact_products():
         return jax.lax.map(at_node, (scores, jnp.asarray(nodes)))
 
 
@@ -195,7 +201,8 @@ def _with_block(
 
 @compiled(on_device=True, donated=("sums",))
 def _added(sums: LevelMoments, basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
-    return add_moments(sums, _block_moments(basis, block))
+    with _exact_products():
+        return add_moments(sums, _block_moments(basis, block))
 
 
 def _block_moments(basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
