@@ -357,6 +357,31 @@ def gpu_chain() -> str:
     )
 
 
+def gpu_diffusion() -> str:
+    rows = []
+    for name in ("gpu_diffusion", "gpu_diffusion_host"):
+        found = read(name)
+        machine = found["machine"]
+        device = machine["device"] if name == "gpu_diffusion" else f"{machine['cores']} cores"
+        rows.append(
+            [
+                device,
+                f"{found['fit_seconds']:.1f}",
+                f"{1e6 * found['levels_seconds'] / found['rows']:.2f}",
+                f"{1e6 * found['flow_seconds'] / found['flow_rows']:.1f}",
+                found["steps"],
+            ]
+        )
+    return (
+        f"A `KernelDiffusion` of eleven columns, {found['components']} components and 1024 "
+        "functions: seconds to fit it to 20,000 rows in a fresh process, compiling included; then "
+        "microseconds a row for the sums of all noise levels "
+        f"({read('gpu_diffusion')['rows']:,} rows), and for log densities by its flow, once "
+        "compiled.\n\n"
+        + table(["", "fit, s", "sums, µs a row", "log density, µs a row", "steps"], rows)
+    )
+
+
 SECTIONS = {
     "The pass over the rows (`moments.py`)": moments,
     "Growth (`scaling.py`)": scaling,
@@ -365,6 +390,7 @@ SECTIONS = {
     "Beside other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
     "Tables on an accelerator (`gpu_chain.py`)": gpu_chain,
+    "Noise levels and flows on an accelerator (`gpu_diffusion.py`)": gpu_diffusion,
     "Low dimensions (`grid.py`)": grid,
     "A cluster (`cluster.py`)": cluster,
     "Fits again and again (`memory.py`)": memory,
@@ -379,8 +405,8 @@ def main() -> None:
     text = [
         "# Benchmarks",
         "Written by `python benchmarks/page.py` from `benchmarks/results`; every section names the "
-        "script that measures it. `make bench` runs them all but `gpu.py` and `gpu_chain.py`, "
-        "which want a GPU. "
+        "script that measures it. `make bench` runs them all but `gpu.py`, `gpu_chain.py` and "
+        "`gpu_diffusion.py`, which want a GPU. "
         f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
         f"JAX {machine['jax']}, NumPy {machine['numpy']}. Medians of repeats. Likelihoods beside "
         "neural flows are in [kernel_diffusion.md](kernel_diffusion.md).",

@@ -194,7 +194,7 @@ def traced_gain(
     return gains.sum(axis=0)[0]
 
 
-@compiled
+@compiled(tuned=False)
 def _flow(field: ScoreField, rows: Any, times: Any, n_steps: Any, n_blocks: Any) -> Any:
     return _carried(field.at, _speed(field), rows, times, n_steps, n_blocks)
 

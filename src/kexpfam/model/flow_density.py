@@ -284,7 +284,7 @@ def _shared(shares: Float[np.ndarray, " n"], values: Float[np.ndarray, "n c"]) -
     return np.where(shares[:, None] > 0, shares[:, None] * values, 0.0)
 
 
-@compiled
+@compiled(tuned=False)
 def _base_logs(field: ScoreField, rows: Any) -> Any:
     return field.base.log_density(rows, jnp.exp(field.knots[0]))
 

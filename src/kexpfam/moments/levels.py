@@ -116,7 +116,7 @@ class LevelSummation(Summation):
         return _with_block(sums, self.basis, block)
 
 
-@compiled(on_device=True)
+@compiled(on_device=True, tuned=False)
 def node_scores(base: SmoothedMixture, nodes: Any) -> MixtureScore:
     """The base density at every node in single precision, once for all blocks."""
     scores = jax.lax.map(base.at, jnp.asarray(nodes))
@@ -162,7 +162,7 @@ def _exact_products() -> Any:
 
 
 # What is made here is read by `_added` alone: on an accelerator it stays there.
-@compiled(on_device=True)
+@compiled(on_device=True, tuned=False)
 def _copies(scores: MixtureScore, nodes: Any, rows: Any, moves: Any) -> Any:
     """Noisy copies of rows at every node, and the base's scores there."""
 
@@ -199,7 +199,7 @@ def _with_block(
     return _added(sums, basis, block)
 
 
-@compiled(on_device=True, donated=("sums",))
+@compiled(on_device=True, donated=("sums",), tuned=False)
 def _added(sums: LevelMoments, basis: FourierBasis, block: PreparedBlock) -> LevelMoments:
     with _exact_products():
         return add_moments(sums, _block_moments(basis, block))

@@ -190,7 +190,7 @@ def _stretch(
     return _summed(basis, part._replace(base_terms=part.base_terms[nodes]), scales, node_weights)
 
 
-@compiled
+@compiled(tuned=False)
 def _summed(basis: Any, part: LevelMoments, scales: Any, weights: Any) -> _Stretch:
     quadratics: Any = 0.0
     linears: Any = 0.0

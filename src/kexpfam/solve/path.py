@@ -31,7 +31,7 @@ from kexpfam.solve.whiten import unwhitened, whitened
 __all__ = ["ridge_path"]
 
 
-@compiled
+@compiled(tuned=False)
 def ridge_path(
     system: QuadraticSystem,
     penalties: Float[Any, " l"],
