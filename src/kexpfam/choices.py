@@ -11,9 +11,10 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "as_number",
@@ -156,9 +157,11 @@ def entropy(random_state: Any, size: int = 4) -> list[int]:
     It may be None, a whole number, a NumPy RandomState or a NumPy Generator; the last two are
     advanced.
     """
+    # Imported here, because both take long: help, and a command that refuses a file, do without.
+    import numpy as np
+
     if isinstance(random_state, np.random.Generator):
         return [int(number) for number in random_state.integers(2**31, size=size)]
-    # Imported here, because it takes seconds: a command that refuses a file need not wait for it.
     from sklearn.utils import check_random_state
 
     try:
@@ -173,6 +176,8 @@ def entropy(random_state: Any, size: int = 4) -> list[int]:
 
 def seeded(random_state: Any) -> np.random.Generator:
     """A generator from a `random_state`."""
+    import numpy as np
+
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(entropy(random_state))

@@ -24,7 +24,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 __all__ = ["CLOCK", "compiling", "keep_compilations"]
 
@@ -47,11 +46,11 @@ CLOCK = _Clock()
 
 
 class _Keeping:
-    """How many programs are being compiled now, and what JAX's settings were before."""
+    """How many programs are being compiled now, and JAX's settings for as long."""
 
     def __init__(self) -> None:
         self.lock, self.users = threading.Lock(), 0
-        self.before: dict[str, Any] = {}
+        self.settings = contextlib.ExitStack()
 
 
 _KEEPING = _Keeping()
@@ -70,42 +69,49 @@ def compiling() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_disk() -> Iterator[None]:
+    """JAX keeps what is compiled meanwhile, until the last of those who compile is done."""
     folder = _folder()
     if folder is None:
         yield
         return
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
-
-    settings: dict[str, Any] = {
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": _WORTH_KEEPING_S,
-    }
     with _KEEPING.lock:
         if _KEEPING.users == 0:
-            _KEEPING.before = {name: getattr(jax.config, name) for name in settings}
-            if _KEEPING.before["jax_compilation_cache_dir"] is not None:
-                settings = {}
-            _set(settings)
+            _KEEPING.settings.enter_context(_settings(folder))
         _KEEPING.users += 1
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=_TROUBLE)
-            yield
+        yield
     finally:
         with _KEEPING.lock:
             _KEEPING.users -= 1
-            if _KEEPING.users == 0 and _KEEPING.before["jax_compilation_cache_dir"] is None:
-                _set(_KEEPING.before)
-                # Else JAX would go on with a folder once found, whatever its settings say.
-                compilation_cache.reset_cache()
+            if _KEEPING.users == 0:
+                _KEEPING.settings.close()
 
 
-def _set(settings: dict[str, Any]) -> None:
+@contextlib.contextmanager
+def _settings(folder: Path) -> Iterator[None]:
+    """JAX's settings for a folder, unless the user has given it another one."""
     import jax
+    from jax.experimental.compilation_cache import compilation_cache
 
-    for name, value in settings.items():
-        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    ours = {
+        "jax_compilation_cache_dir": str(folder),
+        "jax_persistent_cache_min_compile_time_secs": _WORTH_KEEPING_S,
+    }
+    before = {name: getattr(jax.config, name) for name in ours}
+    if before["jax_compilation_cache_dir"] is not None:
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=_TROUBLE)
+        for name, value in ours.items():
+            jax.config.update(name, value)  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                jax.config.update(name, value)  # type: ignore[no-untyped-call]
+            # Else JAX would go on with a folder once found, whatever its settings say.
+            compilation_cache.reset_cache()
 
 
 @functools.cache

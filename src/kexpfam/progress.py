@@ -44,7 +44,8 @@ class Progress:
         """A line that says what compiling took since the beginning, if it took long."""
         programs, seconds = CLOCK.programs - self._programs, CLOCK.seconds - self._compiling
         if seconds >= _LONG_COMPILATION:
-            self.stage(f"{seconds:.1f} s were spent on compiling {programs} programs")
+            plural = "" if programs == 1 else "s"
+            self.stage(f"Compiling {programs} program{plural} took {seconds:.1f} s.")
 
     def note(self, text: str) -> None:
         """A few words shown at the end of the current bar."""
