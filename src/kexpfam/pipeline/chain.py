@@ -142,7 +142,7 @@ def _fitted_beside(
         )
         if settings.gate and not comparison.wins:
             choices = _nothing(layout)
-    density = _last_density(problems, ground, choices)
+    density = _last_density(problems, ground, choices, others)
     health = Health(density.has_tilt, comparison)
     return ChainFit(density, table, base.search, base.kind, health)
 
@@ -158,7 +158,7 @@ def fit_base_alone(table: MixedTable, codes: Float[np.ndarray, "n d"], seed: int
     ground = all_rows_ground(rows, "auto", seed, Progress(), base_alone=True)
     density = ground.base.density(layout, None)
     problems = NumberProblems.of(rows, density, density.inputs(rows.parts), ground.lines)
-    return _last_density(problems, ground, _nothing(layout))
+    return _last_density(problems, ground, _nothing(layout), np.ones(len(rows.weights), bool))
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
@@ -230,8 +230,10 @@ def _chosen_density(
     return _density(problems, ground, ground.judged_mixture, categories, numbers, members)
 
 
-def _last_density(problems: NumberProblems, ground: Ground, choices: _Choices) -> ChainDensity:
-    """The chain of all rows, with what was chosen."""
+def _last_density(
+    problems: NumberProblems, ground: Ground, choices: _Choices, seen: Bool[np.ndarray, " n"]
+) -> ChainDensity:
+    """The chain of all rows, with what was chosen on those that were seen."""
     everything = np.ones(len(problems.table.weights), bool)
 
     def category(place: int) -> CategoryTerm:
@@ -241,7 +243,8 @@ def _last_density(problems: NumberProblems, ground: Ground, choices: _Choices) -
         choice = choices.numbers[place]
         if choice.term.is_empty:
             return NumberTerm()
-        return fit_number(problems.of_number(place, everything), choice)
+        problem = problems.of_number(place, everything)
+        return fit_number(problem, choice, seen[problem.places])
 
     categories = tuple(in_threads(category, range(len(choices.categories))))
     numbers = tuple(in_threads(number, range(len(choices.numbers))))

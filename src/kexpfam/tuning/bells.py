@@ -17,17 +17,27 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from kexpfam.base.bell import WIDTHS
 from kexpfam.base.covariance import Covariance
 from kexpfam.base.line import OnLine, on_line
-from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
+from kexpfam.base.location import (
+    LeftOut,
+    Location,
+    LocationSums,
+    add_to_location,
+    fit_exact,
+    fit_to_sums,
+    solve_points,
+)
+from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import likeliest_factor
 from kexpfam.tuning.number_choices import LEAST_GAIN, NumberChoice
 from kexpfam.tuning.number_problem import NumberProblem
 
-__all__ = ["Bell", "fitted_bell", "with_shares"]
+__all__ = ["Bell", "beside_prediction", "fitted_bell", "refitted_location", "with_shares"]
 
 # Rows that a bell must have been right at before the mixture counts less than one row.
 _TRIAL_ROWS = 10.0
@@ -38,12 +48,18 @@ _BEFORE, _ODD_SHARE = 200.0, 0.02
 
 
 class Bell(NamedTuple):
-    """A location, the factor of its deviations, and where rows lie in the bell's two parts."""
+    """A location, the factor of its deviations, and where rows lie in the bell's two parts.
+
+    `sums` are those of a location with points; None where all rows are points. `unseen` are the
+    nats a row by which bells would be narrower if points saw all that there is to see.
+    """
 
     location: Location
     factor: float
     narrow: OnLine
     wide: OnLine
+    sums: LocationSums | None
+    unseen: float
 
     def beside(self, problem: NumberProblem, choice: NumberChoice) -> OnLine:
         """The mixture's conditional with the bell."""
@@ -52,24 +68,18 @@ class Bell(NamedTuple):
         return problem.line.stacked(bell, choice.share * problem.known)
 
 
-def fitted_bell(
-    problem: NumberProblem, covariance: Covariance, n_points: int, noise_ratio: float | None = None
-) -> Bell:
+def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -> Bell:
     """A location of the rows whose inputs are there, and where each row lies in its bell."""
     known = problem.where(problem.known)
     noises = covariance.noise * known.weights.mean() / known.weights
     left_out: LeftOut
+    sums = None
     if len(noises) <= 2 * n_points:
         location, left_out = fit_exact(covariance, known.inputs, known.targets, noises)
     else:
-        location, left_out = fit_points(
-            covariance,
-            known.inputs[:n_points],
-            known.inputs,
-            known.targets,
-            noises,
-            noise_ratio,
-        )
+        points, rows = known.inputs[:n_points], (known.inputs, known.targets)
+        sums = add_to_location(None, covariance, points, *rows, covariance.noise / noises)
+        location, left_out = fit_to_sums(sums, covariance, points, *rows, noises)
     scale = np.sqrt(left_out.variance + location.noise)
     factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
     mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
@@ -86,7 +96,51 @@ def fitted_bell(
         )
         for width in WIDTHS
     )
-    return Bell(location, factor, narrow, wide)
+    seen = scale**2 - left_out.unseen
+    unseen = float(np.average(np.log(scale**2 / seen) / 2, weights=known.weights))
+    return Bell(location, factor, narrow, wide, sums, unseen)
+
+
+def refitted_location(
+    problem: NumberProblem,
+    seen: Bool[np.ndarray, " j"],
+    location: Location,
+    sums: LocationSums | None,
+) -> Location:
+    """A location of some rows, those that were seen, with all others.
+
+    Points stay where they are, and only the others are added to their sums.
+    """
+    covariance = location.covariance
+    known = problem.where(problem.known)
+    unit = float(known.weights.mean())
+    if sums is None:
+        noises = covariance.noise * unit / known.weights
+        return fit_exact(covariance, known.inputs, known.targets, noises)[0]
+    seen_unit = float(problem.weights[seen & problem.known].mean())
+    new = problem.where(~seen & problem.known)
+    more = add_to_location(
+        sums._replace(products=sums.products.copy(order="F")),
+        covariance,
+        location.points,
+        new.inputs,
+        new.targets,
+        new.weights / seen_unit,
+    )
+    found = solve_points(covariance, location.points, more, unit / seen_unit)
+    return found.with_noise_ratio(location.noise_ratio).location
+
+
+def beside_prediction(problem: NumberProblem, term: NumberTerm) -> OnLine:
+    """The mixture's conditional with the bell of a term that has not seen these rows."""
+    bell = on_line(
+        *term.bell(problem.inputs),
+        (problem.edges[0], problem.edges[1]),
+        problem.support,
+        problem.cells,
+        log_widths=problem.edges[2],
+    )
+    return problem.line.stacked(bell, term.share * problem.known)
 
 
 def with_shares(
@@ -122,9 +176,4 @@ def with_shares(
     if gain <= max(error, LEAST_GAIN):
         return choice, 0.0
     share = float(shares[1:].sum())
-    found = choice._replace(
-        share=share,
-        wide_share=float(shares[2]) / share,
-        noise_ratio=bell.location.noise_ratio,
-    )
-    return found, gain
+    return choice._replace(share=share, wide_share=float(shares[2]) / share), gain
