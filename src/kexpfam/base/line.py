@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 __all__ = [
@@ -62,16 +62,6 @@ class OnLine(NamedTuple):
             (1 - share) * self.below + share * other.below,
             (1 - share) * self.above + share * other.above,
         )
-
-    def first(self, count: int) -> OnLine:
-        """The first rows."""
-        return OnLine(*(part[:count] for part in self))
-
-    def merged(self, other: OnLine, places: Bool[np.ndarray, " k"]) -> OnLine:
-        """With the rows of another at these places among all."""
-        parts = np.empty((len(self), len(places)))
-        parts[:, ~places], parts[:, places] = self, other
-        return OnLine(*parts)
 
     @property
     def _log_total(self) -> Float[np.ndarray, " n"]:

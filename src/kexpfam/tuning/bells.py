@@ -29,15 +29,13 @@ from kexpfam.base.location import (
     add_to_location,
     fit_exact,
     fit_to_sums,
-    solve_points,
 )
-from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import likeliest_factor
 from kexpfam.tuning.number_choices import LEAST_GAIN, NumberChoice
 from kexpfam.tuning.number_problem import NumberProblem
 
-__all__ = ["Bell", "beside_prediction", "fitted_bell", "refitted_location", "with_shares"]
+__all__ = ["Bell", "fitted_bell", "refitted_bell", "with_shares"]
 
 # Rows that a bell must have been right at before the mixture counts less than one row.
 _TRIAL_ROWS = 10.0
@@ -72,14 +70,53 @@ def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -
     """A location of the rows whose inputs are there, and where each row lies in its bell."""
     known = problem.where(problem.known)
     noises = covariance.noise * known.weights.mean() / known.weights
-    left_out: LeftOut
-    sums = None
     if len(noises) <= 2 * n_points:
-        location, left_out = fit_exact(covariance, known.inputs, known.targets, noises)
-    else:
-        points, rows = known.inputs[:n_points], (known.inputs, known.targets)
-        sums = add_to_location(None, covariance, points, *rows, covariance.noise / noises)
-        location, left_out = fit_to_sums(sums, covariance, points, *rows, noises)
+        exact = fit_exact(covariance, known.inputs, known.targets, noises)
+        return _bell(problem, *exact, None)
+    points, rows = known.inputs[:n_points], (known.inputs, known.targets)
+    sums = add_to_location(None, covariance, points, *rows, covariance.noise / noises)
+    fitted = fit_to_sums(sums, covariance, points, *rows, noises)
+    return _bell(problem, *fitted, sums)
+
+
+def refitted_bell(
+    problem: NumberProblem,
+    location: Location,
+    sums: LocationSums | None,
+    seen: Bool[np.ndarray, " j"],
+) -> Bell:
+    """The bell of all rows, from a location of those that were seen and the sums of its points.
+
+    Points stay where they are, and only the others are added to their sums.
+    """
+    covariance, points = location.covariance, location.points
+    known = problem.where(problem.known)
+    noises = covariance.noise * known.weights.mean() / known.weights
+    if sums is None:
+        exact = fit_exact(covariance, known.inputs, known.targets, noises)
+        return _bell(problem, *exact, None)
+    new = ~seen[problem.known]
+    unit = known.weights[~new].mean() / known.weights.mean()
+    sums = LocationSums(*(unit * part for part in sums))
+    some = known.inputs[new], known.targets[new], covariance.noise / noises[new]
+    sums = add_to_location(sums, covariance, points, *some)
+    fitted = fit_to_sums(
+        sums,
+        covariance,
+        points,
+        known.inputs,
+        known.targets,
+        noises,
+        location.noise_ratio,
+    )
+    return _bell(problem, *fitted, sums)
+
+
+def _bell(
+    problem: NumberProblem, location: Location, left_out: LeftOut, sums: LocationSums | None
+) -> Bell:
+    """Where rows lie around predictions by the others."""
+    known = problem.where(problem.known)
     scale = np.sqrt(left_out.variance + location.noise)
     factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
     mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
@@ -99,48 +136,6 @@ def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -
     seen = scale**2 - left_out.unseen
     unseen = float(np.average(np.log(scale**2 / seen) / 2, weights=known.weights))
     return Bell(location, factor, narrow, wide, sums, unseen)
-
-
-def refitted_location(
-    problem: NumberProblem,
-    seen: Bool[np.ndarray, " j"],
-    location: Location,
-    sums: LocationSums | None,
-) -> Location:
-    """A location of some rows, those that were seen, with all others.
-
-    Points stay where they are, and only the others are added to their sums.
-    """
-    covariance = location.covariance
-    known = problem.where(problem.known)
-    unit = float(known.weights.mean())
-    if sums is None:
-        noises = covariance.noise * unit / known.weights
-        return fit_exact(covariance, known.inputs, known.targets, noises)[0]
-    seen_unit = float(problem.weights[seen & problem.known].mean())
-    new = problem.where(~seen & problem.known)
-    more = add_to_location(
-        sums._replace(products=sums.products.copy(order="F")),
-        covariance,
-        location.points,
-        new.inputs,
-        new.targets,
-        new.weights / seen_unit,
-    )
-    found = solve_points(covariance, location.points, more, unit / seen_unit)
-    return found.with_noise_ratio(location.noise_ratio).location
-
-
-def beside_prediction(problem: NumberProblem, term: NumberTerm) -> OnLine:
-    """The mixture's conditional with the bell of a term that has not seen these rows."""
-    bell = on_line(
-        *term.bell(problem.inputs),
-        (problem.edges[0], problem.edges[1]),
-        problem.support,
-        problem.cells,
-        log_widths=problem.edges[2],
-    )
-    return problem.line.stacked(bell, term.share * problem.known)
 
 
 def with_shares(

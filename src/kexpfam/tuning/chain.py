@@ -28,13 +28,7 @@ from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.residual_tilt import NODES, normal_masses
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 from kexpfam.threads import one_blas_thread
-from kexpfam.tuning.bells import (
-    Bell,
-    beside_prediction,
-    fitted_bell,
-    refitted_location,
-    with_shares,
-)
+from kexpfam.tuning.bells import Bell, fitted_bell, refitted_bell, with_shares
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES
 from kexpfam.tuning.number_choices import (
@@ -90,9 +84,7 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
         choice, bell = _stacked(problem, choice, covariance)
         if choice.share > 0:
             stacked = bell.beside(problem, choice)
-            choice = choice._replace(
-                term=_with_bell(choice, bell), sums=bell.sums, stacked=stacked.first(MOST_ROWS)
-            )
+            choice = choice._replace(term=_with_bell(choice, bell), sums=bell.sums)
     tilt, penalties = None, PENALTIES
     for n_functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
         some = slice(0, rows)
@@ -122,23 +114,16 @@ def _with_bell(choice: NumberChoice, bell: Bell) -> NumberTerm:
 def fit_number(
     problem: NumberProblem, choice: NumberChoice, seen: Bool[np.ndarray, " j"]
 ) -> NumberTerm:
-    """The terms of a number with what was chosen on the rows that were seen, for all rows.
-
-    Their residuals are those that the choice was made with; others are predicted by its bell.
-    """
+    """The terms of a number with what was chosen on the rows that were seen, for all rows."""
     problem = problem.seen(choice.term.plain)
-    term, some = choice.term, slice(0, MOST_ROWS)
-    if choice.tilt is not None:
-        first, unseen = problem.where(some), ~seen[some]
-        stacked = first.line
-        if choice.stacked is not None:
-            predicted = beside_prediction(first.where(unseen), term)
-            stacked = choice.stacked.first(len(unseen) - unseen.sum()).merged(predicted, unseen)
-        tilt = _tilt_problem(first, stacked, choice.tilt.functions)
-        term = term._replace(coefficients=choice.tilt.fitted_to(tilt))
+    term, stacked = choice.term, problem.line
     if term.location is not None:
-        location = refitted_location(problem, seen, term.location, choice.sums)
-        term = term._replace(location=location)
+        bell = refitted_bell(problem, term.location, choice.sums, seen)
+        term, stacked = _with_bell(choice, bell), bell.beside(problem, choice)
+    if choice.tilt is not None:
+        functions, some = choice.tilt.functions, slice(0, MOST_ROWS)
+        tilt = _tilt_problem(problem.where(some), stacked, functions)
+        term = term._replace(functions=functions, coefficients=choice.tilt.fitted_to(tilt))
     return term
 
 
@@ -203,7 +188,7 @@ def _tilt_problem(
     functions: InputFunctions,
 ) -> TiltProblem:
     """The convex problem of some rows, the first ones."""
-    line = stacked.first(len(problem.weights))
+    line = OnLine(*(part[: len(problem.weights)] for part in stacked))
     nodes = NODES[_EVERY_OTHER]
     return TiltProblem(
         functions(problem.inputs),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -14,6 +14,7 @@ from kexpfam.data.coordinates import Coordinates, fit_coordinates
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.standardize import Standardizer
 from kexpfam.threads import in_threads
+from kexpfam.tuning.gate import mean_and_error
 
 __all__ = ["COMPARED_ROWS", "HeldOut", "choose_coordinates"]
 
@@ -22,8 +23,11 @@ __all__ = ["COMPARED_ROWS", "HeldOut", "choose_coordinates"]
 HeldOut = Callable[[Coordinates, Bool[np.ndarray, " k"]], Float[np.ndarray, " j"]]
 
 COMPARED_ROWS = 4000
-# With fewer rows a fifth of them says little; with fewer than the second, nothing is chosen.
+# With fewer rows a fifth of them says little, and of more, so many are looked at first; with fewer
+# than the second, nothing is chosen.
 _MANY_ROWS, _FEWEST_ROWS = 1000, 20
+# Standard errors by which a map that is not looked at again is worse than the best.
+_FAR_BEHIND = 3.0
 
 
 def choose_coordinates(
@@ -47,36 +51,75 @@ def choose_coordinates(
     everything = np.ones(len(rows), bool)
     if len(kinds) == 1:
         return _fitted_to(rows, weights, folds, everything, spread, kinds[0]), kinds[0]
-    some = slice(0, COMPARED_ROWS)
-    rows_some, few = rows[some], weights[some]
-    best: MarginalKind = None
-    best_logs = np.array([])
     all_judges = _judges(folds)
 
-    def trial(pair: tuple[MarginalKind, Bool[np.ndarray, " k"]]) -> Float[np.ndarray, " j"]:
-        kind, judges = pair
+    def trial(
+        kind: MarginalKind, judges: Bool[np.ndarray, " k"], n_rows: int
+    ) -> Float[np.ndarray, " j"]:
         # Rows that judge a map have no part in it.
         coordinates = _fitted_to(rows, weights, folds, ~judges, spread, kind)
-        here = judges[some]
+        some, here = rows[:n_rows], judges[:n_rows]
         if held_out is not None:
             return held_out(coordinates, here)
-        logs = held_out_logs(coordinates.forward(rows_some), few, here, seed)
-        return logs + coordinates.log_jacobian(rows_some[here])
+        logs = held_out_logs(coordinates.forward(some), weights[:n_rows], here, seed)
+        return logs + coordinates.log_jacobian(some[here])
 
-    trials = iter(list(in_threads(trial, product(kinds, all_judges))))
-    judged = np.any(all_judges, axis=0)[some]
-    shares = few * judged / (few @ judged)
-    for kind in kinds:
-        logs = np.zeros(len(few))
-        for judges in all_judges:
-            logs[judges[some]] = next(trials)
-        if len(best_logs):
-            gain = shares @ (logs - best_logs)
-            error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
-        # A map with more to fit must be better beyond doubt.
-        if not len(best_logs) or gain > error:
-            best, best_logs = kind, logs
+    def judged(kinds: Sequence[MarginalKind], by: slice, n_rows: int) -> _Judged:
+        """Log densities under each kind, of one fold of judges after the other."""
+        folds_of_judges = all_judges[by]
+        pairs = product(kinds, folds_of_judges)
+        found = list(in_threads(lambda pair: trial(pair[0], pair[1], n_rows), pairs))
+        count = len(folds_of_judges)
+        return _Judged(
+            {
+                kind: np.concatenate(found[number * count : (number + 1) * count])
+                for number, kind in enumerate(kinds)
+            },
+            np.concatenate([weights[:n_rows][judges[:n_rows]] for judges in folds_of_judges]),
+        )
+
+    # Some rows are enough to see what is far behind.
+    all_at_once = len(rows) <= _MANY_ROWS or held_out is not None
+    seen = judged(kinds, slice(0, 1), COMPARED_ROWS if all_at_once else _MANY_ROWS)
+    left = seen.not_far_behind()
+    if len(left) > 1 and not all_at_once:
+        seen = judged(left, slice(None), COMPARED_ROWS)
+    elif len(left) > 1 and len(all_judges) > 1:
+        seen = seen.joined(judged(left, slice(1, None), COMPARED_ROWS))
+    best = seen.best(left)
     return _fitted_to(rows, weights, folds, everything, spread, best), best
+
+
+class _Judged(NamedTuple):
+    """Log densities of judges under each kind of map, and their weights."""
+
+    logs: dict[MarginalKind, Float[np.ndarray, " j"]]
+    weights: Float[np.ndarray, " j"]
+
+    def joined(self, other: _Judged) -> _Judged:
+        """With more judges, for the kinds that they looked at."""
+        logs = {kind: np.append(self.logs[kind], more) for kind, more in other.logs.items()}
+        return _Judged(logs, np.append(self.weights, other.weights))
+
+    def gain(self, kind: MarginalKind, other: MarginalKind) -> tuple[float, float]:
+        """By how much one kind is better than another, and the standard error of that."""
+        return mean_and_error(self.logs[kind] - self.logs[other], self.weights)
+
+    def not_far_behind(self) -> list[MarginalKind]:
+        """Kinds that are not worse than the best one beyond doubt."""
+        top = max(self.logs, key=lambda kind: mean_and_error(self.logs[kind], self.weights)[0])
+        behind = {kind: self.gain(top, kind) for kind in self.logs}
+        return [kind for kind, (gain, error) in behind.items() if gain <= _FAR_BEHIND * error]
+
+    def best(self, kinds: Sequence[MarginalKind]) -> MarginalKind:
+        """The last of the kinds that is better than those before it."""
+        best = kinds[0]
+        for kind in kinds[1:]:
+            gain, error = self.gain(kind, best)
+            # A map with more to fit must be better beyond doubt.
+            if gain > error:
+                best = kind
+        return best
 
 
 def _fitted_to(

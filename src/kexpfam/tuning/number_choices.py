@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.line import OnLine
 from kexpfam.base.location import LocationSums
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.model.chain_terms import NumberTerm
@@ -40,8 +39,7 @@ class NumberChoice(NamedTuple):
     """What was found to pay for a number.
 
     `term` is what it was found with: a bell of the rows that were looked at, and a tilt of those
-    that were not held out. `sums` are those of a location with points, and `stacked` is where the
-    first rows lie under mixture and bell, each predicted by the others.
+    that were not held out. `sums` are those of its location, if that has fewer points than rows.
     """
 
     share: float = 0.0
@@ -49,4 +47,3 @@ class NumberChoice(NamedTuple):
     tilt: TiltChoice | None = None
     term: NumberTerm = NumberTerm()
     sums: LocationSums | None = None
-    stacked: OnLine | None = None
