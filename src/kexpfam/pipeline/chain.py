@@ -56,6 +56,8 @@ __all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chai
 Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
 _JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 256, 64
+# With fewer rows, threads would wait for Python's lock longer than for each other's matrices.
+_FEWEST_FOR_THREADS = 250
 
 
 class ChainSettings(NamedTuple):
@@ -200,7 +202,7 @@ def _chosen(
         return choose_number(problem, held[problem.places])
 
     def tracked(choose: Callable[[int], Choice], count: int, name: str) -> tuple[Choice, ...]:
-        each = in_threads(choose, range(count))
+        each = in_threads(choose, range(count), worth=_worth_threads(rows))
         return tuple(
             choice for _, choice in zip(progress.track(range(count), name), each, strict=True)
         )
@@ -209,6 +211,11 @@ def _chosen(
         tracked(category, len(rows.layout.categories), "categories"),
         tracked(number, len(rows.layout.numerics), "numbers"),
     )
+
+
+def _worth_threads(rows: TableRows) -> bool:
+    """Whether the matrices of a column are large enough for columns side by side."""
+    return len(rows.weights) >= _FEWEST_FOR_THREADS
 
 
 def _chosen_density(
@@ -246,8 +253,9 @@ def _last_density(
         problem = problems.of_number(place, everything)
         return fit_number(problem, choice, seen[problem.places])
 
-    categories = tuple(in_threads(category, range(len(choices.categories))))
-    numbers = tuple(in_threads(number, range(len(choices.numbers))))
+    worth = _worth_threads(problems.table)
+    categories = tuple(in_threads(category, range(len(choices.categories)), worth=worth))
+    numbers = tuple(in_threads(number, range(len(choices.numbers)), worth=worth))
     return _density(problems, ground, ground.last, categories, numbers, everything)
 
 

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from kexpfam.base.averaged import held_out_logs
+from kexpfam.base.averaged import compared_starts, held_out_logs
+from kexpfam.base.shrunk import worth_threads
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.standardize import Standardizer
@@ -68,7 +69,10 @@ def choose_coordinates(
         """Log densities under each kind, of one fold of judges after the other."""
         folds_of_judges = all_judges[by]
         pairs = product(kinds, folds_of_judges)
-        found = list(in_threads(lambda pair: trial(pair[0], pair[1], n_rows), pairs))
+        n_some = min(n_rows, len(rows))
+        n_components = sum(start.n_components for start in compared_starts(n_some, seed))
+        worth = worth_threads(n_some, rows.shape[1], n_components)
+        found = list(in_threads(lambda pair: trial(pair[0], pair[1], n_rows), pairs, worth=worth))
         count = len(folds_of_judges)
         return _Judged(
             {
