@@ -51,11 +51,13 @@ __all__ = [
     "functions_for",
 ]
 
-# Rows that kernels are chosen on, and that length-scales are tuned on; steps for each.
+# Rows that kernels are chosen on, and that length-scales are tuned on; steps for each, and for
+# kernels that begin where another one ended.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
+_FURTHER_STEPS = 8
 # A step that gains less than so many nats a row is the last: a kernel is chosen by more than that,
 # and a length-scale that the evidence hardly knows makes no difference to a prediction.
-_KERNEL_GAIN, _TUNING_GAIN = 1e-3, 3e-4
+_KERNEL_GAIN, _TUNING_GAIN = 3e-3, 3e-4
 # More points of a location are tried where a bell has such a share, and still more where
 # the last step gained so many nats a row; they are taken for a gain that pays for their time, and
 # not tried where what points cannot see is less than that.
@@ -138,11 +140,10 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     best: tuple[float, Covariance, bool] | None = None
     start = None
     few, more = slice(0, _KERNEL_ROWS), slice(0, _TUNING_ROWS)
-    by_kernel = _KERNEL_STEPS, _KERNEL_GAIN
     kinds: tuple[Kind, ...] = ("rbf", "matern")
-    for kind in kinds:
+    for kind, n_steps in zip(kinds, (_KERNEL_STEPS, _FURTHER_STEPS), strict=True):
         start, found = tune_covariance(
-            kind, problem.inputs[few], targets[few], relative[few], start, *by_kernel
+            kind, problem.inputs[few], targets[few], relative[few], start, n_steps, _KERNEL_GAIN
         )
         if best is None or found > best[0]:
             best = found, start, False
@@ -150,7 +151,13 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     if not np.allclose(problem.inputs[few], problem.plain_inputs[few]):
         kind = best[1].kind
         start, found = tune_covariance(
-            kind, problem.plain_inputs[few], targets[few], relative[few], best[1], *by_kernel
+            kind,
+            problem.plain_inputs[few],
+            targets[few],
+            relative[few],
+            best[1],
+            _FURTHER_STEPS,
+            _KERNEL_GAIN,
         )
         if found > best[0]:
             best = found, start, True

@@ -22,13 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.base.average_search import LARGEST, choose_average
-from kexpfam.base.averaged import (
-    N_AVERAGED,
-    Average,
-    AverageSearch,
-    fit_average,
-    refit_average,
-)
+from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
 from kexpfam.base.incomplete import choose_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
@@ -70,8 +64,6 @@ _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
 _BEYOND_MANY = 1.5
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
-# Mixtures that are averaged for a fold: the last of many add little, and folds are several.
-_CROSSED = 8
 
 
 class BaseChoice(NamedTuple):
@@ -106,18 +98,14 @@ class BaseChoice(NamedTuple):
         return in_own_coordinates(average.density(), self.shift, self.root)
 
     def fitted_average(
-        self,
-        table: TableRows,
-        members: Bool[np.ndarray, " n"],
-        start: Average | None = None,
-        n_averaged: int = N_AVERAGED,
+        self, table: TableRows, members: Bool[np.ndarray, " n"], start: Average | None = None
     ) -> Average:
         """Mixtures of some rows, from their own start or going on from another."""
         white = self.whitened()[:, members]
         weights, copies = np.tile(table.weights[members], len(white)), len(white)
         stacked = white.reshape(-1, white.shape[2])
         if start is None:
-            return fit_average(stacked, weights, self.search, self.seed, n_averaged, copies)
+            return fit_average(stacked, weights, self.search, self.seed, copies=copies)
         return refit_average(start, stacked, weights, self.search, copies)
 
     def fitted_to(self, table: TableRows, members: Bool[np.ndarray, " n"]) -> OrderedMixture:
@@ -332,9 +320,7 @@ def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> l
         if fold == 0:
             mixture = choice.ordered(average)
         else:
-            others = ~members & (table.folds > 0)
-            crossed = choice.fitted_average(table, others, n_averaged=_CROSSED)
-            mixture = choice.ordered(crossed)
+            mixture = choice.fitted_to(table, ~members & (table.folds > 0))
         return lines_under(table, choice, mixture, members)
 
     folds = sorted(set(table.folds.tolist()))
