@@ -133,8 +133,9 @@ def _bell(
         )
         for width in WIDTHS
     )
-    seen = scale**2 - left_out.unseen
-    unseen = float(np.average(np.log(scale**2 / seen) / 2, weights=known.weights))
+    # Where points leave errors, their scale has more noise than the rows.
+    least = left_out.variance - left_out.unseen + location.covariance.noise
+    unseen = float(np.average(np.log(scale**2 / least) / 2, weights=known.weights))
     return Bell(location, factor, narrow, wide, sums, unseen)
 
 

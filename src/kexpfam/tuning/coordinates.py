@@ -24,8 +24,7 @@ __all__ = ["COMPARED_ROWS", "HeldOut", "choose_coordinates"]
 HeldOut = Callable[[Coordinates, Bool[np.ndarray, " k"]], Float[np.ndarray, " j"]]
 
 COMPARED_ROWS = 4000
-# With fewer rows a fifth of them says little, and of more, so many are looked at first; with fewer
-# than the second, nothing is chosen.
+# With fewer rows a fifth of them says little; with fewer than the second, nothing is chosen.
 _MANY_ROWS, _FEWEST_ROWS = 1000, 20
 # Standard errors by which a map that is not looked at again is worse than the best.
 _FAR_BEHIND = 3.0
@@ -54,42 +53,37 @@ def choose_coordinates(
         return _fitted_to(rows, weights, folds, everything, spread, kinds[0]), kinds[0]
     all_judges = _judges(folds)
 
-    def trial(
-        kind: MarginalKind, judges: Bool[np.ndarray, " k"], n_rows: int
-    ) -> Float[np.ndarray, " j"]:
+    some = slice(0, COMPARED_ROWS)
+    rows_some, few = rows[some], weights[some]
+
+    def trial(pair: tuple[MarginalKind, Bool[np.ndarray, " k"]]) -> Float[np.ndarray, " j"]:
+        kind, judges = pair
         # Rows that judge a map have no part in it.
         coordinates = _fitted_to(rows, weights, folds, ~judges, spread, kind)
-        some, here = rows[:n_rows], judges[:n_rows]
+        here = judges[some]
         if held_out is not None:
             return held_out(coordinates, here)
-        logs = held_out_logs(coordinates.forward(some), weights[:n_rows], here, seed)
-        return logs + coordinates.log_jacobian(some[here])
+        logs = held_out_logs(coordinates.forward(rows_some), few, here, seed)
+        return logs + coordinates.log_jacobian(rows_some[here])
 
-    def judged(kinds: Sequence[MarginalKind], by: slice, n_rows: int) -> _Judged:
+    n_components = sum(start.n_components for start in compared_starts(len(few), seed))
+    worth = worth_threads(len(few), rows.shape[1], n_components)
+
+    def judged(kinds: Sequence[MarginalKind], by: Sequence[Bool[np.ndarray, " k"]]) -> _Judged:
         """Log densities under each kind, of one fold of judges after the other."""
-        folds_of_judges = all_judges[by]
-        pairs = product(kinds, folds_of_judges)
-        n_some = min(n_rows, len(rows))
-        n_components = sum(start.n_components for start in compared_starts(n_some, seed))
-        worth = worth_threads(n_some, rows.shape[1], n_components)
-        found = list(in_threads(lambda pair: trial(pair[0], pair[1], n_rows), pairs, worth=worth))
-        count = len(folds_of_judges)
+        found = iter(list(in_threads(trial, product(kinds, by), worth=worth)))
         return _Judged(
-            {
-                kind: np.concatenate(found[number * count : (number + 1) * count])
-                for number, kind in enumerate(kinds)
-            },
-            np.concatenate([weights[:n_rows][judges[:n_rows]] for judges in folds_of_judges]),
+            {kind: np.concatenate([next(found) for _ in by]) for kind in kinds},
+            np.concatenate([few[judges[some]] for judges in by]),
         )
 
-    # Some rows are enough to see what is far behind.
-    all_at_once = len(rows) <= _MANY_ROWS or held_out is not None
-    seen = judged(kinds, slice(0, 1), COMPARED_ROWS if all_at_once else _MANY_ROWS)
-    left = seen.not_far_behind()
-    if len(left) > 1 and not all_at_once:
-        seen = judged(left, slice(None), COMPARED_ROWS)
-    elif len(left) > 1 and len(all_judges) > 1:
-        seen = seen.joined(judged(left, slice(1, None), COMPARED_ROWS))
+    seen = judged(kinds, all_judges[:1])
+    left: Sequence[MarginalKind] = kinds
+    if len(all_judges) > 1:
+        # One fold is enough to see what is far behind.
+        left = seen.not_far_behind()
+        if len(left) > 1:
+            seen = seen.joined(judged(left, all_judges[1:]))
     best = seen.best(left)
     return _fitted_to(rows, weights, folds, everything, spread, best), best
 
