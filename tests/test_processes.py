@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -54,6 +55,8 @@ def test_results_of_threads_come_in_order_and_threads_within_threads_do_not_wait
 
     with threadpool_limits(2):
         assert list(in_threads(table, range(4))) == [[0, n, 2 * n] for n in range(4)]
+        here = in_threads(lambda _: threading.get_ident(), range(4), worth=False)
+        assert set(here) == {threading.get_ident()}
 
 
 def test_the_number_of_threads_changes_no_digit_of_a_chain():

@@ -103,8 +103,13 @@ def _be_busy() -> None:
     _WORKER.is_busy = True
 
 
-def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def in_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], *, worth: bool = True
+) -> Iterator[Result]:
     """Results for all items, in their order, by as many threads as BLAS would have.
+
+    By one, where they are not worth more: operations on small arrays take less time than threads
+    wait for Python's lock between them.
 
     BLAS has one thread meanwhile, however many there are here, so that every result is the same to
     the last digit on any number of cores. Within one of these threads there are no others. Items
@@ -113,7 +118,8 @@ def in_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Ite
     items = iter(items)
     first = list(islice(items, 2))
     with one_blas_thread():
-        count = 1 if _WORKER.is_busy or len(first) < 2 else _LIMIT.threads
+        alone = not worth or _WORKER.is_busy or len(first) < 2
+        count = 1 if alone else _LIMIT.threads
         if count < 2:
             yield from map(function, chain(first, items))
             return

@@ -37,7 +37,7 @@ from kexpfam.base.averaged import (
 )
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import MonomialTable, Start, mixture_path
+from kexpfam.base.shrunk import MonomialTable, Start, mixture_path, worth_threads
 from kexpfam.data.coordinates import FEW_ROWS_PER_COLUMN
 from kexpfam.data.sketch import Sketch
 from kexpfam.logarithms import log_sum_exp
@@ -243,9 +243,13 @@ class _Trials(NamedTuple):
             (mixture,) = next(paths[fold])
             return self.each[fold].judged(mixture)
 
+        n_rows, n_columns = self.each[0].table.rows.shape
+        worth = worth_threads(n_rows, n_columns, size)
         highest, n_worse = -np.inf, 0
         for shrinkage in shrinkages:
-            own[shrinkage] = np.concatenate(list(in_threads(judged, range(len(paths)))))
+            own[shrinkage] = np.concatenate(
+                list(in_threads(judged, range(len(paths)), worth=worth))
+            )
             mean = self.mean(own[shrinkage])
             n_worse = 0 if mean >= highest else n_worse + 1
             if n_worse > _PATIENCE:

@@ -65,6 +65,7 @@ __all__ = [
     "fewer_directions",
     "fit_exact",
     "fit_points",
+    "fit_to_sums",
     "refuse_impossible",
     "solve_points",
 ]
@@ -90,10 +91,14 @@ _STEPS = np.log(2.0) * np.arange(1, 6)
 
 
 class LeftOut(NamedTuple):
-    """The prediction of every row by all others: its mean, and the variance of that mean."""
+    """The prediction of every row by all others: its mean, and the variance of that mean.
+
+    Of the variance, `unseen` is what points cannot see, and more of them would.
+    """
 
     mean: Float[np.ndarray, " n"]
     variance: Float[np.ndarray, " n"]
+    unseen: Float[np.ndarray, " n"] | float = 0.0
 
 
 class Location(NamedTuple):
@@ -202,16 +207,17 @@ class PointsLocation(NamedTuple):
     ) -> LeftOut:
         """Rows of the sums, each predicted by all others."""
         location, covariance = self.location, self.location.covariance
-        mean, variance = np.empty(len(rows)), np.empty(len(rows))
+        mean, variance, unseen = (np.empty(len(rows)) for _ in range(3))
         for part in _parts(len(rows)):
             sections = covariance.between(rows[part], location.points)
             squares = (sections @ self.whitening) ** 2
             leverage = np.minimum((squares / (1 + self.told)).sum(axis=1) / noises[part], 1 - 1e-9)
             residuals = targets[part] - sections @ location.coefficients
             mean[part] = targets[part] - residuals / (1 - leverage)
-            unseen = np.maximum(covariance.prior_variance(rows[part]) - squares.sum(axis=1), 0.0)
-            variance[part] = noises[part] * leverage / (1 - leverage) + unseen
-        return LeftOut(mean, variance)
+            prior = covariance.prior_variance(rows[part])
+            unseen[part] = np.maximum(prior - squares.sum(axis=1), 0.0)
+            variance[part] = noises[part] * leverage / (1 - leverage) + unseen[part]
+        return LeftOut(mean, variance, unseen)
 
     def without_idle_directions(self, n_rows: float) -> PointsLocation:
         """Without those that explain next to nothing of the rows of the sums, so many units."""
@@ -348,6 +354,19 @@ def fit_points(
 ) -> tuple[Location, LeftOut]:
     """With fewer points than rows; κ is chosen, unless its ratio to the noise is given."""
     sums = add_to_location(None, covariance, points, rows, targets, covariance.noise / noises)
+    return fit_to_sums(sums, covariance, points, rows, targets, noises, noise_ratio)
+
+
+def fit_to_sums(
+    sums: LocationSums,
+    covariance: Covariance,
+    points: Float[np.ndarray, "p d"],
+    rows: Float[np.ndarray, "n d"],
+    targets: Float[np.ndarray, " n"],
+    noises: Float[np.ndarray, " n"],
+    noise_ratio: float | None = None,
+) -> tuple[Location, LeftOut]:
+    """The same where the sums of these rows are known."""
     found = solve_points(covariance, points, sums, 1.0)
     left_out = found.left_out(rows, targets, noises)
     if noise_ratio is None:

@@ -47,6 +47,7 @@ __all__ = [
     "improved_mixtures",
     "mixture_path",
     "monomials",
+    "worth_threads",
 ]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
@@ -63,6 +64,9 @@ _MOST_MEMBERS = 4_000_000
 # Rows for which an accelerator, where there is one, takes less time than it takes to compile.
 _FEWEST_ON_DEVICE = 10_000
 _MOST_ITERATIONS = 30
+# Products in an expectation step, from which threads that take a step each do not wait for each
+# other: with fewer, two took up to half as long again as one.
+_WORTH_THREADS = 4_000_000
 
 
 class MonomialTable:
@@ -195,6 +199,12 @@ class Expectation:
                 continue
             for part in _parts(len(shares), max(16, most)):
                 yield shares[part], products[part]
+
+
+def worth_threads(n_rows: int, n_columns: int, n_components: int) -> bool:
+    """Whether steps with so many components in all are large enough for threads side by side."""
+    n_monomials = (n_columns + 1) * (n_columns + 2) // 2
+    return n_rows * n_monomials * n_components >= _WORTH_THREADS
 
 
 def _block_rows(n_monomials: int) -> int:

@@ -43,6 +43,8 @@ __all__ = ["ChainDensity"]
 
 # Rows that one core looks at, column by column.
 _ROWS = 1024
+# Draws that are made at a time.
+_DRAWN = 128
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,14 @@ class ChainDensity(Chain, Density):
     def draws_log_density(
         self, n_draws: int, generator: np.random.Generator
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """log p at draws, and the draws' shares."""
-        draws = self.sample(n_draws, generator)
+        """log p at draws, and the draws' shares.
+
+        Some at a time, which cores share among them; each with numbers of its own, so that the
+        draws do not depend on the cores.
+        """
+        counts = [min(_DRAWN, n_draws - first) for first in range(0, n_draws, _DRAWN)]
+        pairs = zip(counts, generator.spawn(len(counts)), strict=True)
+        draws = np.concatenate(list(in_threads(lambda pair: self.sample(*pair), pairs)))
         return self.log_density(draws), np.full(n_draws, 1 / n_draws)
 
     @one_blas_thread()

@@ -56,6 +56,8 @@ __all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chai
 Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
 _JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 256, 64
+# With fewer rows, threads would wait for Python's lock longer than for each other's matrices.
+_FEWEST_FOR_THREADS = 250
 
 
 class ChainSettings(NamedTuple):
@@ -142,7 +144,7 @@ def _fitted_beside(
         )
         if settings.gate and not comparison.wins:
             choices = _nothing(layout)
-    density = _last_density(problems, ground, choices)
+    density = _last_density(problems, ground, choices, others)
     health = Health(density.has_tilt, comparison)
     return ChainFit(density, table, base.search, base.kind, health)
 
@@ -158,7 +160,7 @@ def fit_base_alone(table: MixedTable, codes: Float[np.ndarray, "n d"], seed: int
     ground = all_rows_ground(rows, "auto", seed, Progress(), base_alone=True)
     density = ground.base.density(layout, None)
     problems = NumberProblems.of(rows, density, density.inputs(rows.parts), ground.lines)
-    return _last_density(problems, ground, _nothing(layout))
+    return _last_density(problems, ground, _nothing(layout), np.ones(len(rows.weights), bool))
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
@@ -200,7 +202,7 @@ def _chosen(
         return choose_number(problem, held[problem.places])
 
     def tracked(choose: Callable[[int], Choice], count: int, name: str) -> tuple[Choice, ...]:
-        each = in_threads(choose, range(count))
+        each = in_threads(choose, range(count), worth=_worth_threads(rows))
         return tuple(
             choice for _, choice in zip(progress.track(range(count), name), each, strict=True)
         )
@@ -209,6 +211,11 @@ def _chosen(
         tracked(category, len(rows.layout.categories), "categories"),
         tracked(number, len(rows.layout.numerics), "numbers"),
     )
+
+
+def _worth_threads(rows: TableRows) -> bool:
+    """Whether the matrices of a column are large enough for columns side by side."""
+    return len(rows.weights) >= _FEWEST_FOR_THREADS
 
 
 def _chosen_density(
@@ -230,8 +237,10 @@ def _chosen_density(
     return _density(problems, ground, ground.judged_mixture, categories, numbers, members)
 
 
-def _last_density(problems: NumberProblems, ground: Ground, choices: _Choices) -> ChainDensity:
-    """The chain of all rows, with what was chosen."""
+def _last_density(
+    problems: NumberProblems, ground: Ground, choices: _Choices, seen: Bool[np.ndarray, " n"]
+) -> ChainDensity:
+    """The chain of all rows, with what was chosen on those that were seen."""
     everything = np.ones(len(problems.table.weights), bool)
 
     def category(place: int) -> CategoryTerm:
@@ -241,10 +250,12 @@ def _last_density(problems: NumberProblems, ground: Ground, choices: _Choices) -
         choice = choices.numbers[place]
         if choice.term.is_empty:
             return NumberTerm()
-        return fit_number(problems.of_number(place, everything), choice)
+        problem = problems.of_number(place, everything)
+        return fit_number(problem, choice, seen[problem.places])
 
-    categories = tuple(in_threads(category, range(len(choices.categories))))
-    numbers = tuple(in_threads(number, range(len(choices.numbers))))
+    worth = _worth_threads(problems.table)
+    categories = tuple(in_threads(category, range(len(choices.categories)), worth=worth))
+    numbers = tuple(in_threads(number, range(len(choices.numbers)), worth=worth))
     return _density(problems, ground, ground.last, categories, numbers, everything)
 
 

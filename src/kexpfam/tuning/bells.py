@@ -17,17 +17,25 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from kexpfam.base.bell import WIDTHS
 from kexpfam.base.covariance import Covariance
 from kexpfam.base.line import OnLine, on_line
-from kexpfam.base.location import LeftOut, Location, fit_exact, fit_points
+from kexpfam.base.location import (
+    LeftOut,
+    Location,
+    LocationSums,
+    add_to_location,
+    fit_exact,
+    fit_to_sums,
+)
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import likeliest_factor
 from kexpfam.tuning.number_choices import LEAST_GAIN, NumberChoice
 from kexpfam.tuning.number_problem import NumberProblem
 
-__all__ = ["Bell", "fitted_bell", "with_shares"]
+__all__ = ["Bell", "fitted_bell", "refitted_bell", "with_shares"]
 
 # Rows that a bell must have been right at before the mixture counts less than one row.
 _TRIAL_ROWS = 10.0
@@ -38,12 +46,18 @@ _BEFORE, _ODD_SHARE = 200.0, 0.02
 
 
 class Bell(NamedTuple):
-    """A location, the factor of its deviations, and where rows lie in the bell's two parts."""
+    """A location, the factor of its deviations, and where rows lie in the bell's two parts.
+
+    `sums` are those of a location with points; None where all rows are points. `unseen` are the
+    nats a row by which bells would be narrower if points saw all that there is to see.
+    """
 
     location: Location
     factor: float
     narrow: OnLine
     wide: OnLine
+    sums: LocationSums | None
+    unseen: float
 
     def beside(self, problem: NumberProblem, choice: NumberChoice) -> OnLine:
         """The mixture's conditional with the bell."""
@@ -52,24 +66,57 @@ class Bell(NamedTuple):
         return problem.line.stacked(bell, choice.share * problem.known)
 
 
-def fitted_bell(
-    problem: NumberProblem, covariance: Covariance, n_points: int, noise_ratio: float | None = None
-) -> Bell:
+def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -> Bell:
     """A location of the rows whose inputs are there, and where each row lies in its bell."""
     known = problem.where(problem.known)
     noises = covariance.noise * known.weights.mean() / known.weights
-    left_out: LeftOut
     if len(noises) <= 2 * n_points:
-        location, left_out = fit_exact(covariance, known.inputs, known.targets, noises)
-    else:
-        location, left_out = fit_points(
-            covariance,
-            known.inputs[:n_points],
-            known.inputs,
-            known.targets,
-            noises,
-            noise_ratio,
-        )
+        exact = fit_exact(covariance, known.inputs, known.targets, noises)
+        return _bell(problem, *exact, None)
+    points, rows = known.inputs[:n_points], (known.inputs, known.targets)
+    sums = add_to_location(None, covariance, points, *rows, covariance.noise / noises)
+    fitted = fit_to_sums(sums, covariance, points, *rows, noises)
+    return _bell(problem, *fitted, sums)
+
+
+def refitted_bell(
+    problem: NumberProblem,
+    location: Location,
+    sums: LocationSums | None,
+    seen: Bool[np.ndarray, " j"],
+) -> Bell:
+    """The bell of all rows, from a location of those that were seen and the sums of its points.
+
+    Points stay where they are, and only the others are added to their sums.
+    """
+    covariance, points = location.covariance, location.points
+    known = problem.where(problem.known)
+    noises = covariance.noise * known.weights.mean() / known.weights
+    if sums is None:
+        exact = fit_exact(covariance, known.inputs, known.targets, noises)
+        return _bell(problem, *exact, None)
+    new = ~seen[problem.known]
+    unit = known.weights[~new].mean() / known.weights.mean()
+    sums = LocationSums(*(unit * part for part in sums))
+    some = known.inputs[new], known.targets[new], covariance.noise / noises[new]
+    sums = add_to_location(sums, covariance, points, *some)
+    fitted = fit_to_sums(
+        sums,
+        covariance,
+        points,
+        known.inputs,
+        known.targets,
+        noises,
+        location.noise_ratio,
+    )
+    return _bell(problem, *fitted, sums)
+
+
+def _bell(
+    problem: NumberProblem, location: Location, left_out: LeftOut, sums: LocationSums | None
+) -> Bell:
+    """Where rows lie around predictions by the others."""
+    known = problem.where(problem.known)
     scale = np.sqrt(left_out.variance + location.noise)
     factor = likeliest_factor((known.targets - left_out.mean) / scale, known.weights)
     mean, deviation = np.zeros(len(problem.weights)), np.ones(len(problem.weights))
@@ -86,7 +133,10 @@ def fitted_bell(
         )
         for width in WIDTHS
     )
-    return Bell(location, factor, narrow, wide)
+    # Where points leave errors, their scale has more noise than the rows.
+    least = left_out.variance - left_out.unseen + location.covariance.noise
+    unseen = float(np.average(np.log(scale**2 / least) / 2, weights=known.weights))
+    return Bell(location, factor, narrow, wide, sums, unseen)
 
 
 def with_shares(
@@ -122,9 +172,4 @@ def with_shares(
     if gain <= max(error, LEAST_GAIN):
         return choice, 0.0
     share = float(shares[1:].sum())
-    found = choice._replace(
-        share=share,
-        wide_share=float(shares[2]) / share,
-        noise_ratio=bell.location.noise_ratio,
-    )
-    return found, gain
+    return choice._replace(share=share, wide_share=float(shares[2]) / share), gain

@@ -28,10 +28,17 @@ from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.residual_tilt import NODES, normal_masses
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 from kexpfam.threads import one_blas_thread
-from kexpfam.tuning.bells import Bell, fitted_bell, with_shares
+from kexpfam.tuning.bells import Bell, fitted_bell, refitted_bell, with_shares
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES
-from kexpfam.tuning.number_choices import LEAST_GAIN, POINTS, STEPS, NumberChoice, TiltChoice
+from kexpfam.tuning.number_choices import (
+    LEAST_GAIN,
+    LEAST_STEP,
+    POINTS,
+    STEPS,
+    NumberChoice,
+    TiltChoice,
+)
 from kexpfam.tuning.number_problem import NumberProblem
 
 __all__ = [
@@ -44,20 +51,21 @@ __all__ = [
     "functions_for",
 ]
 
-# Rows that kernels are chosen on, and that length-scales are tuned on; steps for each.
+# Rows that kernels are chosen on, and that length-scales are tuned on; steps for each, and for
+# kernels that begin where another one ended.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
+_FURTHER_STEPS = 8
 # A step that gains less than so many nats a row is the last: a kernel is chosen by more than that,
 # and a length-scale that the evidence hardly knows makes no difference to a prediction.
-_KERNEL_GAIN, _TUNING_GAIN = 1e-3, 3e-4
+_KERNEL_GAIN, _TUNING_GAIN = 3e-3, 3e-4
 # More points of a location are tried where a bell has such a share, and still more where
-# the last step gained so many nats a row; they are taken for a gain that pays for their time.
+# the last step gained so many nats a row; they are taken for a gain that pays for their time, and
+# not tried where what points cannot see is less than that.
 _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.02
 # Functions of the inputs and rows, for a first look and for good.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained so many nats a row.
 _PATIENCE, _GOING_ON = 2, 1e-3
-# On a path, a step that gains less is the last one for a penalty: the next goes on from there.
-_PATH_GAIN = 1e-4
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
 # Nodes 0.2 apart: with half of them, tilts of spiky columns are fitted to what lies between.
@@ -73,12 +81,12 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
     if varying:
         covariance, plain = _tuned(problem.where(problem.known))
     problem = problem.seen(plain)
-    choice, stacked = NumberChoice(covariance, plain, term=NumberTerm(plain=plain)), problem.line
+    choice, stacked = NumberChoice(term=NumberTerm(plain=plain)), problem.line
     if covariance is not None:
-        choice, bell = _stacked(problem, choice)
+        choice, bell = _stacked(problem, choice, covariance)
         if choice.share > 0:
             stacked = bell.beside(problem, choice)
-            choice = choice._replace(term=_with_bell(choice, bell))
+            choice = choice._replace(term=_with_bell(choice, bell), sums=bell.sums)
     tilt, penalties = None, PENALTIES
     for n_functions, rows in ((_FIRST_FUNCTIONS, _FIRST_ROWS), (FUNCTIONS, MOST_ROWS)):
         some = slice(0, rows)
@@ -97,8 +105,7 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
 
 
 def _with_bell(choice: NumberChoice, bell: Bell) -> NumberTerm:
-    return NumberTerm(
-        plain=choice.plain,
+    return choice.term._replace(
         location=bell.location,
         factor=bell.factor,
         share=choice.share,
@@ -106,12 +113,14 @@ def _with_bell(choice: NumberChoice, bell: Bell) -> NumberTerm:
     )
 
 
-def fit_number(problem: NumberProblem, choice: NumberChoice) -> NumberTerm:
-    """The terms of a number with what was chosen."""
-    problem = problem.seen(choice.plain)
-    term, stacked = NumberTerm(plain=choice.plain), problem.line
-    if choice.covariance is not None and choice.share > 0:
-        bell = fitted_bell(problem, choice.covariance, choice.n_points, choice.noise_ratio)
+def fit_number(
+    problem: NumberProblem, choice: NumberChoice, seen: Bool[np.ndarray, " j"]
+) -> NumberTerm:
+    """The terms of a number with what was chosen on the rows that were seen, for all rows."""
+    problem = problem.seen(choice.term.plain)
+    term, stacked = choice.term, problem.line
+    if term.location is not None:
+        bell = refitted_bell(problem, term.location, choice.sums, seen)
         term, stacked = _with_bell(choice, bell), bell.beside(problem, choice)
     if choice.tilt is not None:
         functions, some = choice.tilt.functions, slice(0, MOST_ROWS)
@@ -131,11 +140,10 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     best: tuple[float, Covariance, bool] | None = None
     start = None
     few, more = slice(0, _KERNEL_ROWS), slice(0, _TUNING_ROWS)
-    by_kernel = _KERNEL_STEPS, _KERNEL_GAIN
     kinds: tuple[Kind, ...] = ("rbf", "matern")
-    for kind in kinds:
+    for kind, n_steps in zip(kinds, (_KERNEL_STEPS, _FURTHER_STEPS), strict=True):
         start, found = tune_covariance(
-            kind, problem.inputs[few], targets[few], relative[few], start, *by_kernel
+            kind, problem.inputs[few], targets[few], relative[few], start, n_steps, _KERNEL_GAIN
         )
         if best is None or found > best[0]:
             best = found, start, False
@@ -143,7 +151,13 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     if not np.allclose(problem.inputs[few], problem.plain_inputs[few]):
         kind = best[1].kind
         start, found = tune_covariance(
-            kind, problem.plain_inputs[few], targets[few], relative[few], best[1], *by_kernel
+            kind,
+            problem.plain_inputs[few],
+            targets[few],
+            relative[few],
+            best[1],
+            _FURTHER_STEPS,
+            _KERNEL_GAIN,
         )
         if found > best[0]:
             best = found, start, True
@@ -155,22 +169,23 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     return covariance, plain
 
 
-def _stacked(problem: NumberProblem, choice: NumberChoice) -> tuple[NumberChoice, Bell]:
+def _stacked(
+    problem: NumberProblem, choice: NumberChoice, covariance: Covariance
+) -> tuple[NumberChoice, Bell]:
     """A bell, and its shares beside the mixture's conditional."""
-    covariance = choice.covariance
-    assert covariance is not None
     bell = fitted_bell(problem, covariance, POINTS)
     choice, reached = with_shares(choice, problem, bell)
     gained = np.inf
     for n_points in _MORE_POINTS:
         enough = choice.share >= _MORE_SHARE and gained > _WELL_WORTH
+        enough = enough and choice.share * bell.unseen > _MORE_GAIN
         if not enough or len(problem.weights) < 2 * n_points:
             break
         larger = fitted_bell(problem, covariance, n_points)
         other, gain = with_shares(choice, problem, larger)
         gained = gain - reached
         if gained > _MORE_GAIN:
-            choice, bell, reached = other._replace(n_points=n_points), larger, gain
+            choice, bell, reached = other, larger, gain
     return choice, bell
 
 
@@ -180,8 +195,7 @@ def _tilt_problem(
     functions: InputFunctions,
 ) -> TiltProblem:
     """The convex problem of some rows, the first ones."""
-    some = slice(0, len(problem.weights))
-    line = OnLine(*(part[some] for part in stacked))
+    line = OnLine(*(part[: len(problem.weights)] for part in stacked))
     nodes = NODES[_EVERY_OTHER]
     return TiltProblem(
         functions(problem.inputs),
@@ -217,7 +231,7 @@ def best_tilt(
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
-    path = likeliest_path(problem.where(~held), penalties, STEPS, least_gain=_PATH_GAIN)
+    path = likeliest_path(problem.where(~held), penalties, STEPS, least_gain=LEAST_STEP)
     for penalty, coefficients in zip(penalties, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from kexpfam.base.averaged import held_out_logs
+from kexpfam.base.averaged import compared_starts, held_out_logs
+from kexpfam.base.shrunk import worth_threads
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.standardize import Standardizer
 from kexpfam.threads import in_threads
+from kexpfam.tuning.gate import mean_and_error
 
 __all__ = ["COMPARED_ROWS", "HeldOut", "choose_coordinates"]
 
@@ -24,6 +26,8 @@ HeldOut = Callable[[Coordinates, Bool[np.ndarray, " k"]], Float[np.ndarray, " j"
 COMPARED_ROWS = 4000
 # With fewer rows a fifth of them says little; with fewer than the second, nothing is chosen.
 _MANY_ROWS, _FEWEST_ROWS = 1000, 20
+# Standard errors by which a map that is not looked at again is worse than the best.
+_FAR_BEHIND = 3.0
 
 
 def choose_coordinates(
@@ -47,11 +51,10 @@ def choose_coordinates(
     everything = np.ones(len(rows), bool)
     if len(kinds) == 1:
         return _fitted_to(rows, weights, folds, everything, spread, kinds[0]), kinds[0]
+    all_judges = _judges(folds)
+
     some = slice(0, COMPARED_ROWS)
     rows_some, few = rows[some], weights[some]
-    best: MarginalKind = None
-    best_logs = np.array([])
-    all_judges = _judges(folds)
 
     def trial(pair: tuple[MarginalKind, Bool[np.ndarray, " k"]]) -> Float[np.ndarray, " j"]:
         kind, judges = pair
@@ -63,20 +66,58 @@ def choose_coordinates(
         logs = held_out_logs(coordinates.forward(rows_some), few, here, seed)
         return logs + coordinates.log_jacobian(rows_some[here])
 
-    trials = iter(list(in_threads(trial, product(kinds, all_judges))))
-    judged = np.any(all_judges, axis=0)[some]
-    shares = few * judged / (few @ judged)
-    for kind in kinds:
-        logs = np.zeros(len(few))
-        for judges in all_judges:
-            logs[judges[some]] = next(trials)
-        if len(best_logs):
-            gain = shares @ (logs - best_logs)
-            error = np.sqrt(shares**2 @ (logs - best_logs - gain) ** 2)
-        # A map with more to fit must be better beyond doubt.
-        if not len(best_logs) or gain > error:
-            best, best_logs = kind, logs
+    n_components = sum(start.n_components for start in compared_starts(len(few), seed))
+    worth = worth_threads(len(few), rows.shape[1], n_components)
+
+    def judged(kinds: Sequence[MarginalKind], by: Sequence[Bool[np.ndarray, " k"]]) -> _Judged:
+        """Log densities under each kind, of one fold of judges after the other."""
+        found = iter(list(in_threads(trial, product(kinds, by), worth=worth)))
+        return _Judged(
+            {kind: np.concatenate([next(found) for _ in by]) for kind in kinds},
+            np.concatenate([few[judges[some]] for judges in by]),
+        )
+
+    seen = judged(kinds, all_judges[:1])
+    left: Sequence[MarginalKind] = kinds
+    if len(all_judges) > 1:
+        # One fold is enough to see what is far behind.
+        left = seen.not_far_behind()
+        if len(left) > 1:
+            seen = seen.joined(judged(left, all_judges[1:]))
+    best = seen.best(left)
     return _fitted_to(rows, weights, folds, everything, spread, best), best
+
+
+class _Judged(NamedTuple):
+    """Log densities of judges under each kind of map, and their weights."""
+
+    logs: dict[MarginalKind, Float[np.ndarray, " j"]]
+    weights: Float[np.ndarray, " j"]
+
+    def joined(self, other: _Judged) -> _Judged:
+        """With more judges, for the kinds that they looked at."""
+        logs = {kind: np.append(self.logs[kind], more) for kind, more in other.logs.items()}
+        return _Judged(logs, np.append(self.weights, other.weights))
+
+    def gain(self, kind: MarginalKind, other: MarginalKind) -> tuple[float, float]:
+        """By how much one kind is better than another, and the standard error of that."""
+        return mean_and_error(self.logs[kind] - self.logs[other], self.weights)
+
+    def not_far_behind(self) -> list[MarginalKind]:
+        """Kinds that are not worse than the best one beyond doubt."""
+        top = max(self.logs, key=lambda kind: mean_and_error(self.logs[kind], self.weights)[0])
+        behind = {kind: self.gain(top, kind) for kind in self.logs}
+        return [kind for kind, (gain, error) in behind.items() if gain <= _FAR_BEHIND * error]
+
+    def best(self, kinds: Sequence[MarginalKind]) -> MarginalKind:
+        """The last of the kinds that is better than those before it."""
+        best = kinds[0]
+        for kind in kinds[1:]:
+            gain, error = self.gain(kind, best)
+            # A map with more to fit must be better beyond doubt.
+            if gain > error:
+                best = kind
+        return best
 
 
 def _fitted_to(

@@ -7,15 +7,18 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.covariance import Covariance
+from kexpfam.base.location import LocationSums
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 
-__all__ = ["LEAST_GAIN", "POINTS", "STEPS", "NumberChoice", "TiltChoice"]
+__all__ = ["LEAST_GAIN", "LEAST_STEP", "POINTS", "STEPS", "NumberChoice", "TiltChoice"]
 
 # Points of a location, steps for each penalty, and nats a row that a bell or a tilt must gain.
 POINTS, STEPS, LEAST_GAIN = 256, 25, 0.003
+# A step that gains less is the last one for a penalty: the next goes on from there, and a fit to
+# more rows begins where one to most of them ended.
+LEAST_STEP = 1e-4
 
 
 class TiltChoice(NamedTuple):
@@ -27,21 +30,20 @@ class TiltChoice(NamedTuple):
 
     def fitted_to(self, problem: TiltProblem) -> Float[np.ndarray, "m k"]:
         """The coefficients of a problem with these functions."""
-        return next(likeliest_path(problem, [self.penalty], STEPS, self.coefficients))
+        return next(
+            likeliest_path(problem, [self.penalty], STEPS, self.coefficients, LEAST_STEP)
+        )  # fmt: skip
 
 
 class NumberChoice(NamedTuple):
     """What was found to pay for a number.
 
     `term` is what it was found with: a bell of the rows that were looked at, and a tilt of those
-    that were not held out.
+    that were not held out. `sums` are those of its location, if that has fewer points than rows.
     """
 
-    covariance: Covariance | None = None
-    plain: bool = False
-    n_points: int = POINTS
-    noise_ratio: float = 1.0
     share: float = 0.0
     wide_share: float = 0.0
     tilt: TiltChoice | None = None
     term: NumberTerm = NumberTerm()
+    sums: LocationSums | None = None

@@ -26,6 +26,7 @@ from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_ave
 from kexpfam.base.incomplete import choose_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
+from kexpfam.base.shrunk import worth_threads
 from kexpfam.data.coordinates import Coordinates, whitening
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals
@@ -323,7 +324,9 @@ def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> l
         return lines_under(table, choice, mixture, members)
 
     folds = sorted(set(table.folds.tolist()))
-    each = in_threads(lines_of, folds)
+    n_components = sum(len(mixture.weights) for mixture in average.mixtures)
+    worth = worth_threads(n_rows, choice.filled.shape[1], n_components)
+    each = in_threads(lines_of, folds, worth=worth)
     for fold, lines in zip(progress.track(folds, "folds"), each, strict=True):
         found[:, :, table.folds == fold] = lines
     return [OnLine(*lines) for lines in found]
