@@ -320,6 +320,8 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
 
         Numbers are drawn between the smallest and the largest of the rows fitted to, and about
         half a standard deviation beyond: what little the density has further out, no row supports.
+        Where rows with missing values differ from others, there are as many such rows among the
+        draws as there were in training, with all values filled in.
 
         Parameters
         ----------

@@ -124,7 +124,7 @@ def _drawn_numbers(
     drawn = known.copy()
     drawn[:, first:] = np.where(wanted, filled[:, first:], inputs.mapped)
     log_proposal = density.mixture.log_marginal(drawn) - density.mixture.log_marginal(known)
-    values = density.marginals.backward(np.where(wanted, drawn[:, first:], 0.0))
-    slopes = density.marginals.curve(values).log_slopes
+    values = density.maps.backward(np.where(wanted, drawn[:, first:], 0.0))
+    slopes = density.maps.log_slopes(values, density.mapped(values))
     log_proposal += slopes.sum(axis=1, where=wanted)
     return np.where(wanted, values, numbers), log_proposal
