@@ -28,7 +28,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import input_functions
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_completions import completed
+from kexpfam.model.chain_completions import are_exact, completed
 from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
 from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio, tilted_levels
 
@@ -455,6 +455,10 @@ def test_weighted_draws_integrate_out_what_is_missing():
 def test_weighted_draws_of_a_mixture_alone_are_exact():
     chain = make_chain(REAL, REAL, REAL, tilted=False)
     rows = np.array([[0.3, np.nan, -0.2], [np.nan, 1.0, np.nan]])
+    assert are_exact(chain, rows)
+    assert not are_exact(make_chain(REAL, HALF_LINE, REAL, tilted=False), rows)
+    assert not are_exact(make_chain(REAL, REAL, REAL), rows)
+    assert not are_exact(make_chain(COLOR, REAL, REAL, tilted=False), rows)
     found = completed(chain, rows, 16, np.random.default_rng(0))
     np.testing.assert_allclose(found.effective_sizes(), 16)
     logs, errors = found.log_density()

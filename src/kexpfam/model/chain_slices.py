@@ -197,7 +197,7 @@ class Chain:
                     found[number, 0, some] = density
                     continue
                 log_weights, residuals, deviations = walked.columns[first + number]
-                if self._is_open[number]:
+                if self.is_open[number]:
                     line = points_on_line(log_weights, residuals, density)
                 else:
                     line = on_line(
@@ -239,9 +239,9 @@ class Chain:
     def needs_masses(self, number: int) -> bool:
         """Whether a column has masses, ends or a tilt: otherwise its density is enough."""
         tilted = self.number_terms[number].functions is not None
-        return tilted or not bool(self._is_open[number])
+        return tilted or not bool(self.is_open[number])
 
     @cached_property
-    def _is_open(self) -> Bool[np.ndarray, " m"]:
+    def is_open(self) -> Bool[np.ndarray, " m"]:
         """Which columns have points between no ends."""
         return ~np.isfinite(self.support).any(axis=0) & ~self.layout.is_lattice
