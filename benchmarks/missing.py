@@ -2,8 +2,11 @@
 
     python benchmarks/missing.py [diabetes_continuous …]
 
-(KEXPFAM_DATA names the tables' folder.) Of the training rows of `splits.py`, 30 % of the cells are
-taken out at random. KernelChain is fitted to what is left, and to tables that scikit-learn's
+(KEXPFAM_DATA names the tables' folder.) Values of columns that are written with few digits are
+spread evenly over their cells first: what is filled in lies between such values, and a density that
+tells one from the other would be rewarded for it (on Pima, a table filled in by forests is likelier
+than the one without holes). Of the training rows of `splits.py`, 30 % of the cells are taken out at
+random. KernelChain is fitted to what is left, and to tables that scikit-learn's
 IterativeImputer has filled in: with regressions (its default), with draws from them, and with
 random forests (as MissForest does). All are judged by the mean log-likelihood of complete test
 rows, in units of the columns' standard deviations. Then the cells that were taken out are imputed
@@ -25,8 +28,9 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
 from kexpfam import KernelChain
+from kexpfam.data.ties import tied_gaps
 from measure import RESULTS
-from splits import REAL
+from splits import REAL, Rows
 
 # Tables, and seeds for each.
 TABLES = {
@@ -46,6 +50,12 @@ def imputers(seed: int) -> dict[str, IterativeImputer]:
         "drawn regressions": IterativeImputer(random_state=seed, sample_posterior=True),
         "forests": IterativeImputer(forest, random_state=seed, max_iter=4),
     }
+
+
+def spread(rows: Rows, seed: int) -> Rows:
+    """Values of coarsely written columns at random places of their cells."""
+    gaps, generator = tied_gaps(rows.train), np.random.default_rng([seed, 1])
+    return Rows(*(part + gaps * (generator.random(part.shape) - 0.5) for part in rows))
 
 
 def fitted(rows: np.ndarray) -> KernelChain:
@@ -74,7 +84,7 @@ def main() -> None:
     for table in sys.argv[1:] or TABLES:
         means, differences, covered, seconds = [], [], [], []
         for seed in range(TABLES.get(table, 1)):
-            rows = REAL[table](seed)
+            rows = spread(REAL[table](seed), seed)
             truth = rows.train[:MOST_ROWS]
             train = truth.copy()
             train[np.random.default_rng(seed).random(train.shape) < SHARE] = np.nan

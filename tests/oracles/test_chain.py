@@ -20,6 +20,7 @@ from kexpfam.base.line import (
 )
 from kexpfam.base.location import Location
 from kexpfam.base.ordered import OrderedMixture, walk, walk_to_last
+from kexpfam.data.heaps import find_heaps
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.layout import layout_of
 from kexpfam.data.marginals import Marginals
@@ -27,7 +28,7 @@ from kexpfam.data.standardize import Standardizer
 from kexpfam.features.inputs import input_functions
 from kexpfam.features.residual import N_RESIDUAL_FUNCTIONS, residual_functions
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_completions import completed
+from kexpfam.model.chain_completions import are_exact, completed
 from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
 from kexpfam.model.residual_tilt import cell_log_ratio, log_ratio, tilted_levels
 
@@ -36,6 +37,10 @@ HALF_LINE = ColumnKind("bounded", (-0.5, np.inf))
 SHARE = ColumnKind("bounded", (0.0, 1.0))
 GRADE = ColumnKind("grade", levels=("low", "middle", "high"), missing=True)
 COUNT = ColumnKind("count", (0.0, np.inf))
+# Between its values, of which some are frequent, and beyond them.
+HEAPED = COUNT._replace(
+    heaps=find_heaps(np.array([0.0, 2, 3, 4, 5, 7, 10]), np.array([9.0, 2, 30, 3, 60, 5, 50]), 0.0)
+)
 COLOR = ColumnKind("category", levels=("red", "green", "blue"))
 FLAG = ColumnKind("boolean", levels=(False, True))
 SPIKE = ColumnKind("real", atoms=(0.0, 1.0))
@@ -148,6 +153,7 @@ DISCRETE = 1e-6
         ((REAL, HALF_LINE), CONTINUOUS),
         ((COLOR, GRADE, FLAG), DISCRETE),
         ((GRADE, COUNT), DISCRETE),
+        ((HEAPED, FLAG, COUNT), DISCRETE),
         ((COLOR, COUNT, GRADE), DISCRETE),
         ((COLOR, REAL, GRADE), CONTINUOUS),
         ((FLAG, SHARE), CONTINUOUS),
@@ -175,7 +181,7 @@ def test_terms_add_up_and_values_outside_have_no_mass():
     assert (chain.log_density(outside) == -np.inf).all()
 
 
-@pytest.mark.parametrize("kinds", [(REAL, HALF_LINE, REAL), (COLOR, COUNT, SHARE, REAL)])
+@pytest.mark.parametrize("kinds", [(REAL, HALF_LINE, REAL), (COLOR, HEAPED, SHARE, REAL)])
 def test_derivatives_against_differences(kinds):
     chain = make_chain(*kinds, seed=1)
     generator = np.random.default_rng(2)
@@ -202,6 +208,16 @@ def test_derivatives_against_differences(kinds):
         )
         seconds += np.where(there, (above - 2 * at + below) / step**2, 0.0)
     np.testing.assert_allclose(laplacian, seconds, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("tilted", [True, False])
+def test_draws_of_heaps_have_their_masses(tilted):
+    chain = make_chain(HEAPED, COUNT, tilted=tilted)
+    draws = chain.sample(4000, np.random.default_rng(0))[:, 0]
+    masses = np.exp(chain.log_density(np.column_stack([np.arange(30.0), np.full(30, np.nan)])))
+    shares = np.array([(draws == value).mean() for value in range(30)])
+    # Four standard errors, and what a tilt that is constant around nodes may be off.
+    assert (np.abs(shares - masses) < 4 * np.sqrt(masses / len(draws)) + 1e-3).all()
 
 
 def test_draws_have_the_moments_of_the_density():
@@ -439,6 +455,10 @@ def test_weighted_draws_integrate_out_what_is_missing():
 def test_weighted_draws_of_a_mixture_alone_are_exact():
     chain = make_chain(REAL, REAL, REAL, tilted=False)
     rows = np.array([[0.3, np.nan, -0.2], [np.nan, 1.0, np.nan]])
+    assert are_exact(chain, rows)
+    assert not are_exact(make_chain(REAL, HALF_LINE, REAL, tilted=False), rows)
+    assert not are_exact(make_chain(REAL, REAL, REAL), rows)
+    assert not are_exact(make_chain(COLOR, REAL, REAL, tilted=False), rows)
     found = completed(chain, rows, 16, np.random.default_rng(0))
     np.testing.assert_allclose(found.effective_sizes(), 16)
     logs, errors = found.log_density()

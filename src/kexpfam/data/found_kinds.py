@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam.choices import as_number, checked_name, shown
+from kexpfam.data.heaps import Heaps, find_heaps
 from kexpfam.data.kinds import KINDS, ColumnKind, KindName
 from kexpfam.data.tallies import MOST_VALUES, MOST_WORDS, Numbers, Tally
 from kexpfam.data.words import is_free_text
@@ -78,7 +79,7 @@ def _numeric_kind(numbers: Numbers) -> ColumnKind:
             atoms = tuple(numbers.frequent.values[numbers.frequent.masses > least].tolist())
     if are_whole:
         kind: KindName = "count" if numbers.low >= 0 else "whole"
-        return ColumnKind(kind, _bounds_of(kind), atoms)
+        return ColumnKind(kind, _bounds_of(kind), atoms, heaps=_heaps(numbers, kind, atoms))
     if len(distinct) <= _MOST_GRADES and total >= _GRADE_TIMES * len(distinct):
         return ColumnKind("grade", levels=tuple(distinct.tolist()))
     bounds = -np.inf, np.inf
@@ -99,6 +100,15 @@ def _found_bounds(numbers: Numbers, atoms: Sequence[float]) -> tuple[float, floa
         if numbers.high <= 1 and (1 - far <= reach or 1.0 in atoms):
             high = 1.0
     return low, high
+
+
+def _heaps(numbers: Numbers, kind: KindName, atoms: Sequence[float]) -> Heaps | None:
+    """Of the values that are no atoms; where there are too many to count, none are looked for."""
+    if not numbers.complete:
+        return None
+    values, masses = numbers.some
+    rest = ~np.isin(values, atoms)
+    return find_heaps(values[rest], masses[rest], _bounds_of(kind)[0])
 
 
 def _bounds_of(kind: KindName) -> tuple[float, float]:
@@ -173,7 +183,8 @@ def kind_from(given: Any, tally: Tally, name: str) -> ColumnKind:
     distinct = numbers.some.values
     if numbers.low == numbers.high or (numbers.complete and set(distinct) <= set(atoms)):
         return ColumnKind("category", levels=tuple(map(_short, distinct)), **common)
-    return ColumnKind(kind, bounds, atoms, **common)
+    heaps = _heaps(numbers, kind, atoms) if kind in ("whole", "count") else None
+    return ColumnKind(kind, bounds, atoms, heaps=heaps, **common)
 
 
 def _all_counts(tally: Tally, parameter: str) -> dict[Any, float]:

@@ -12,7 +12,9 @@
 
 A real, bounded, whole or count column may have *atoms*: single values that many rows share, such as
 an income of exactly zero. Each has a probability of its own, and the rest of the column a density
-or masses. Any column may have missing values. Rare categories are pooled: they count as one.
+or masses. Whole numbers and counts may have *heaps*: many values that are more frequent than their
+neighbors (`kexpfam.data.heaps`). Any column may have missing values. Rare categories are pooled:
+they count as one.
 
 Kinds are read from dtype and values, and can be given instead (`kexpfam.data.found_kinds`). In a
 model a column is a number: itself, or the place of its value among the `levels`; NaN where it is
@@ -27,6 +29,7 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.data.cells import Cells
+from kexpfam.data.heaps import Heaps
 
 __all__ = ["DISCRETE", "KINDS", "ColumnKind", "KindName"]
 
@@ -46,6 +49,7 @@ class ColumnKind(NamedTuple):
     pooled_counts: tuple[float, ...] = ()
     missing: bool = False
     dtype: str = "float64"
+    heaps: Heaps | None = None
 
     def __repr__(self) -> str:
         """With what differs from the defaults."""
@@ -62,7 +66,7 @@ class ColumnKind(NamedTuple):
         return "; ".join([self.kind, *self.details(), *holes])
 
     def details(self) -> list[str]:
-        """Bounds, levels, rare levels and atoms, in words."""
+        """Bounds, levels, rare levels, atoms and heaps, in words."""
         words: list[str] = []
         low, high = self.bounds
         if self.kind == "bounded":
@@ -79,6 +83,8 @@ class ColumnKind(NamedTuple):
             )
         if self.atoms:
             words.append(f"atoms at {', '.join(f'{atom:g}' for atom in self.atoms)}")
+        if self.heaps is not None:
+            words.append(f"heaps at {self.heaps}")
         return words
 
     @property

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from kexpfam.data.heaps import Heaps
 from kexpfam.data.kinds import ColumnKind
 
 __all__ = ["Layout", "Parts", "layout_of"]
@@ -68,6 +69,11 @@ class Layout(NamedTuple):
     def is_lattice(self) -> Bool[np.ndarray, " m"]:
         """Which of the numbers have masses."""
         return np.array([self.kinds[column].is_discrete for column in self.numerics], bool)
+
+    @property
+    def heaps(self) -> tuple[Heaps | None, ...]:
+        """Heaps of the numbers."""
+        return tuple(self.kinds[column].heaps for column in self.numerics)
 
     @property
     def support(self) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:

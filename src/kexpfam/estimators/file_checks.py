@@ -32,6 +32,10 @@ def chain_fits(state: ChainFit, n_columns: int) -> bool:
         fits &= density.mixture.means.shape[1] == n_scores + n_numbers
         fits &= len(density.marginals.center) == n_numbers
     fits &= len(density.scores.center) == layout.offsets[-1]
+    if density.holes is not None:
+        fits &= density.holes.patterns.shape[1] == len(layout.flagged)
+    for heaps in filter(None, layout.heaps):
+        fits &= len(heaps.knots) == len(heaps.scores) > 1
     if not fits:
         return False
     counts = layout.level_counts

@@ -25,7 +25,7 @@ from kexpfam.estimators.saving import Saved
 from kexpfam.estimators.table_reading import read_tables
 from kexpfam.exceptions import ModelFileError
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_completions import completed
+from kexpfam.model.chain_completions import are_exact, completed
 from kexpfam.model.expected import expected_values
 from kexpfam.pipeline.chain import ChainFit, ChainSettings, fit_chain
 from kexpfam.progress import Progress
@@ -321,6 +321,8 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
 
         Numbers are drawn between the smallest and the largest of the rows fitted to, and about
         half a standard deviation beyond: what little the density has further out, no row supports.
+        Where rows with missing values differ from others, there are as many such rows among the
+        draws as there were in training, with all values filled in.
 
         Parameters
         ----------
@@ -373,7 +375,8 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         codes, generator = self.as_numbers(X), seeded(random_state)
         gone = np.flatnonzero(np.isnan(codes).any(axis=1))
         if len(gone):
-            found = completed(self.density_, codes[gone], _IMPUTING_DRAWS, generator)
+            count = 1 if are_exact(self.density_, codes[gone]) else _IMPUTING_DRAWS
+            found = completed(self.density_, codes[gone], count, generator)
             codes[gone] = found.chosen(generator)
         library, index = self._library(library_of(X)), getattr(X, "index", None)
         return self.fitted_.table.table(codes, generator, index, library=library)

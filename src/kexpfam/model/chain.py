@@ -83,20 +83,23 @@ class ChainDensity(Chain, Density):
     def draws_log_density(
         self, n_draws: int, generator: np.random.Generator
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """log p at draws, and the draws' shares.
+        """log p at draws, and the draws' shares; of rows in which nothing has been missing.
 
         Some at a time, which cores share among them; each with numbers of its own, so that the
         draws do not depend on the cores.
         """
         counts = [min(_DRAWN, n_draws - first) for first in range(0, n_draws, _DRAWN)]
         pairs = zip(counts, generator.spawn(len(counts)), strict=True)
-        draws = np.concatenate(list(in_threads(lambda pair: self.sample(*pair), pairs)))
+        complete = replace(self, holes=None)
+        draws = np.concatenate(list(in_threads(lambda pair: complete.sample(*pair), pairs)))
         return self.log_density(draws), np.full(n_draws, 1 / n_draws)
 
     @one_blas_thread()
     def sample(self, n_samples: int, generator: np.random.Generator) -> Float[np.ndarray, "n d"]:
         """Complete rows, each value drawn given those before it."""
-        return drawn_rows(self, np.full((n_samples, len(self.layout.kinds)), np.nan), generator)
+        flags = None if self.holes is None else self.holes.drawn(n_samples, generator)
+        nothing = np.full((n_samples, len(self.layout.kinds)), np.nan)
+        return drawn_rows(self, nothing, generator, flags)
 
     def contributions(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """The terms of the table's columns."""
@@ -184,10 +187,7 @@ class ChainDensity(Chain, Density):
         blocks = [order[start : start + _ROWS] for start in range(0, len(logs), _ROWS)]
         for some, (found, error) in zip(blocks, in_threads(of_some, blocks), strict=True):
             logs[some], errors[some] = found.T, error
-        center = self.marginals.standardizer.center
-        slopes = self.marginals.log_slopes(
-            np.where(there, parts.numbers, center), inputs.mapped
-        )  # fmt: skip
+        slopes = self.maps.log_slopes(parts.numbers, inputs.mapped)
         logs += np.where(self.layout.is_lattice, 0.0, slopes)
         return np.where(there, logs, 0.0), errors
 

@@ -27,7 +27,7 @@ from kexpfam.data.layout import Parts
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_draws import drawn_discrete
 
-__all__ = ["Completions", "completed"]
+__all__ = ["Completions", "are_exact", "completed"]
 
 # Numbers in the draws of a block of rows.
 _BLOCK_NUMBERS = 400_000
@@ -64,6 +64,12 @@ class Completions(NamedTuple):
         places = (generator.random((len(sums), 1)) * sums[:, -1:] > sums).sum(axis=1)
         places = np.minimum(places, sums.shape[1] - 1)
         return self.draws[np.arange(len(sums)), places]
+
+
+def are_exact(density: ChainDensity, rows: Float[np.ndarray, "n d"]) -> bool:
+    """Whether all weights of each row are equal, so that one draw of it is as good as many."""
+    known = ~np.isnan(density.layout.split(rows).codes).any()
+    return bool(known and not density.has_tilt and density.is_open.all())
 
 
 def completed(
@@ -124,7 +130,7 @@ def _drawn_numbers(
     drawn = known.copy()
     drawn[:, first:] = np.where(wanted, filled[:, first:], inputs.mapped)
     log_proposal = density.mixture.log_marginal(drawn) - density.mixture.log_marginal(known)
-    values = density.marginals.backward(np.where(wanted, drawn[:, first:], 0.0))
-    slopes = density.marginals.curve(values).log_slopes
+    values = density.maps.backward(np.where(wanted, drawn[:, first:], 0.0))
+    slopes = density.maps.log_slopes(values, density.mapped(values))
     log_proposal += slopes.sum(axis=1, where=wanted)
     return np.where(wanted, values, numbers), log_proposal

@@ -49,8 +49,7 @@ def chain_derivatives(
     smooth = np.flatnonzero(~layout.is_lattice)
     if chain.marginals is None or chain.mixture is None or not len(smooth):
         return first, second
-    numbers = np.where(np.isnan(parts.numbers), chain.marginals.standardizer.center, parts.numbers)
-    curve = chain.marginals.curve(numbers)
+    curve = chain.marginals.curve(chain.maps.scored(parts.numbers))
     widths = np.exp(-curve.log_slopes) / chain.marginals.standardizer.scale
     turns = np.stack([widths, -curve.first * np.exp(-curve.log_slopes) * widths])
     slopes = _mapped_derivatives(chain, chain.inputs(parts), turns, len(smooth))

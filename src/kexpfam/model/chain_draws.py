@@ -4,6 +4,9 @@ A category is drawn by its probabilities. For a number a uniform u becomes the s
 untilted distribution that lies below it (`kexpfam.model.residual_tilt.tilted_levels`), and v the
 number itself, a quantile of mixture and bell. A whole number is the one whose cell is hit. Numbers
 are drawn where rows have been, and a little beyond (`Chain.drawn_between`).
+
+What is missing in a row tells something about the rest of it. So rows of a table with missing
+values are drawn as its rows were, some of them with holes; and then the holes are filled, too.
 """
 
 from __future__ import annotations
@@ -22,17 +25,32 @@ __all__ = ["drawn_discrete", "drawn_rows"]
 
 
 def drawn_rows(
-    chain: Chain, rows: Float[np.ndarray, "n d"], generator: np.random.Generator
+    chain: Chain,
+    rows: Float[np.ndarray, "n d"],
+    generator: np.random.Generator,
+    flags: Bool[np.ndarray, "n f"] | None = None,
 ) -> Float[np.ndarray, "n d"]:
-    """Rows with each NaN drawn given what stands before it in the chain, and nothing else."""
-    parts = drawn_discrete(chain, chain.layout.split(rows), generator)
+    """Rows with each NaN drawn given what stands before it in the chain, and nothing else.
+
+    Where `flags` are given, for columns that were missing in some rows, rows are such as have had
+    these values missing.
+    """
+    parts = drawn_discrete(chain, chain.layout.split(rows), generator, flags)
     numbers = _drawn_numbers(chain, parts, ~chain.layout.is_lattice, generator)
     return chain.layout.join(parts.codes, numbers)
 
 
-def drawn_discrete(chain: Chain, parts: Parts, generator: np.random.Generator) -> Parts:
+def drawn_discrete(
+    chain: Chain,
+    parts: Parts,
+    generator: np.random.Generator,
+    flags: Bool[np.ndarray, "n f"] | None = None,
+) -> Parts:
     """Categories and whole numbers with each NaN drawn, which is not missing any more."""
-    parts = parts._replace(missing=np.zeros_like(parts.missing))
+    missing = np.zeros_like(parts.missing)
+    if flags is not None:
+        missing[:, list(chain.layout.flagged)] = flags
+    parts = parts._replace(missing=missing)
     parts = parts._replace(codes=_drawn_codes(chain, parts, generator))
     numbers = _drawn_numbers(chain, parts, chain.layout.is_lattice, generator)
     return parts._replace(numbers=numbers)
@@ -83,14 +101,14 @@ def _drawn_numbers(
             here = Inputs(*(part[some] for part in own))
             found[some] = _drawn_values(chain, column, here, number, uniform[places[some]])
         mapped[places, number] = found
-        own_map = chain.marginals.column(number)
+        own_map = chain.maps.column(number)
         values = own_map.backward(found[:, None])
         low, high = (end[number] for end in layout.support)
         if layout.is_lattice[number]:
             values = np.clip(np.rint(values), low + 0.5, high - 0.5)
             mapped[places, number] = own_map.forward(values)[:, 0]
         numbers[places, number] = np.clip(values, low, high)[:, 0]
-        plain[places, number] = own_map.standardizer.forward(values)[:, 0]
+        plain[places, number] = own_map.plain(values)[:, 0]
     return numbers
 
 

@@ -26,7 +26,8 @@ from kexpfam.base.ordered import (
 )
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.marginals import Marginals
-from kexpfam.model.chain_terms import CategoryTerm, Inputs, NumberTerm, Scores
+from kexpfam.model.chain_terms import CategoryTerm, Holes, Inputs, NumberTerm, Scores
+from kexpfam.model.number_maps import NumberMaps
 
 __all__ = ["Chain"]
 
@@ -40,10 +41,12 @@ _BEYOND = 0.5
 class Chain:
     """Shares of levels, a mixture of the numbers, and the terms beside them.
 
-    `seen` are the smallest and the largest of the mapped numbers that were fitted to.
+    `seen` are the smallest and the largest of the mapped numbers that were fitted to, `holes` what
+    was missing in those rows.
     """
 
     columns_of_its_own: ClassVar[bool] = True
+    fields_added: ClassVar[tuple[str, ...]] = ("holes",)
 
     layout: Layout
     scores: Scores
@@ -52,11 +55,18 @@ class Chain:
     category_terms: tuple[CategoryTerm, ...]
     number_terms: tuple[NumberTerm, ...]
     seen: Float[np.ndarray, "two m"] | None = None
+    holes: Holes | None = None
 
     @cached_property
     def _factors(self) -> Factors:
         assert self.mixture is not None
         return self.mixture.factors(np.ones(self.mixture.means.shape[1], bool))
+
+    @property
+    def maps(self) -> NumberMaps:
+        """The maps of all numbers."""
+        assert self.marginals is not None
+        return NumberMaps(self.layout.heaps, self.marginals)
 
     @cached_property
     def support(self) -> Float[np.ndarray, "two m"]:
@@ -77,22 +87,17 @@ class Chain:
         return np.stack([np.maximum(low, smallest - _BEYOND), np.minimum(high, largest + _BEYOND)])
 
     def _mapped_ends(self, ends: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-        assert self.marginals is not None
         finite = np.isfinite(ends)
-        mapped = self.marginals.forward(np.where(finite, ends, 0.0)[None])[0]
+        mapped = self.mapped(np.where(finite, ends, 0.0)[None])[0]
         return np.where(finite, mapped, ends)
 
     def mapped(self, numbers: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """Numbers after their monotone maps; NaN stays."""
-        if self.marginals is None:
-            return numbers
-        gone = np.isnan(numbers)
-        filled = np.where(gone, self.marginals.standardizer.center, numbers)
-        return np.where(gone, np.nan, self.marginals.forward(filled))
+        return numbers if self.marginals is None else self.maps.forward(numbers)
 
     def plain(self, numbers: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
         """Numbers, only standardized."""
-        return numbers if self.marginals is None else self.marginals.standardizer.forward(numbers)
+        return numbers if self.marginals is None else self.maps.plain(numbers)
 
     def inputs(self, parts: Parts) -> Inputs:
         """What the terms of rows depend on."""
@@ -134,8 +139,7 @@ class Chain:
                 # The last cells of grades reach as far as the mixture does.
                 last = numbers + move == self.layout.support[side]
                 edges[side] = np.where(lattice, np.where(last, end, moved), edges[side])
-            assert self.marginals is not None
-            edges[2, :, lattice] = self.marginals.log_slopes(numbers, mapped)[:, lattice].T
+            edges[2, :, lattice] = self.maps.log_slopes(numbers, mapped)[:, lattice].T
         return edges
 
     def walked(self, inputs: Inputs) -> Iterator[tuple[Walked, np.ndarray]]:
@@ -193,7 +197,7 @@ class Chain:
                     found[number, 0, some] = density
                     continue
                 log_weights, residuals, deviations = walked.columns[first + number]
-                if self._is_open[number]:
+                if self.is_open[number]:
                     line = points_on_line(log_weights, residuals, density)
                 else:
                     line = on_line(
@@ -235,9 +239,9 @@ class Chain:
     def needs_masses(self, number: int) -> bool:
         """Whether a column has masses, ends or a tilt: otherwise its density is enough."""
         tilted = self.number_terms[number].functions is not None
-        return tilted or not bool(self._is_open[number])
+        return tilted or not bool(self.is_open[number])
 
     @cached_property
-    def _is_open(self) -> Bool[np.ndarray, " m"]:
+    def is_open(self) -> Bool[np.ndarray, " m"]:
         """Which columns have points between no ends."""
         return ~np.isfinite(self.support).any(axis=0) & ~self.layout.is_lattice

@@ -15,7 +15,7 @@ from kexpfam.base.bell import WIDTHS
 from kexpfam.base.location import Location
 from kexpfam.features.inputs import InputFunctions
 
-__all__ = ["CategoryTerm", "Inputs", "NumberTerm", "Scores", "Terms"]
+__all__ = ["CategoryTerm", "Holes", "Inputs", "NumberTerm", "Scores", "Terms"]
 
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 
@@ -28,6 +28,17 @@ class Scores(NamedTuple):
 
     def __call__(self, indicators: Float[np.ndarray, "n u"]) -> Float[np.ndarray, "n s"]:
         return (indicators - self.center) @ self.directions
+
+
+class Holes(NamedTuple):
+    """Which columns were missing together in rows, and how often; of columns with flags."""
+
+    patterns: Bool[np.ndarray, "p f"]
+    shares: Float[np.ndarray, " p"]
+
+    def drawn(self, n_rows: int, generator: np.random.Generator) -> Bool[np.ndarray, "n f"]:
+        """Patterns of rows."""
+        return self.patterns[generator.choice(len(self.shares), n_rows, p=self.shares)]
 
 
 class CategoryTerm(NamedTuple):

@@ -157,7 +157,7 @@ def _of_numbers(
             low[where], high[where] = grids.interval(coverage)
     gone = np.isnan(rows[:, first:])
     ends = [
-        np.where(gone, np.nan, density.marginals.backward(np.where(gone, 0.0, end[:, first:])))
+        np.where(gone, np.nan, density.maps.backward(np.where(gone, 0.0, end[:, first:])))
         for end in (low, high)
     ]
     return surprise[:, first:], ends[0], ends[1]
@@ -195,15 +195,12 @@ def _moved(
     density: ChainDensity, parts: Parts, number: int, mapped: Float[np.ndarray, "n c"]
 ) -> Parts:
     """Every row so many times, with one of its numbers put to each of these places."""
-    assert density.marginals is not None
     many = Parts(*(np.repeat(part, mapped.shape[1], axis=0) for part in parts))
     whole = np.zeros(many.numbers.shape)
     whole[:, number] = mapped.ravel()
     low, high = density.layout.support
     moved = many.numbers.copy()
-    moved[:, number] = np.clip(
-        density.marginals.backward(whole)[:, number], low[number], high[number]
-    )
+    moved[:, number] = np.clip(density.maps.backward(whole)[:, number], low[number], high[number])
     return many._replace(numbers=moved)
 
 

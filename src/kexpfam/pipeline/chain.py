@@ -25,7 +25,7 @@ from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.mixed import MixedTable
 from kexpfam.data.rows import RowSource
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_terms import CategoryTerm, NumberTerm
+from kexpfam.model.chain_terms import CategoryTerm, Holes, NumberTerm
 from kexpfam.model.health import Health, nothing_compared
 from kexpfam.pipeline.chain_ground import (
     MOST_ROWS,
@@ -58,6 +58,8 @@ Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 _JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 256, 64
 # With fewer rows, threads would wait for Python's lock longer than for each other's matrices.
 _FEWEST_FOR_THREADS = 250
+# Patterns of missing values that are kept at most.
+_MOST_HOLES = 1000
 
 
 class ChainSettings(NamedTuple):
@@ -278,9 +280,23 @@ def _density(
                 np.where(gone, -np.inf, mapped).max(axis=0),
             ]
         )
+    rows = problems.table
     return ChainDensity(
-        problems.table.layout, base.scores, base.marginals, mixture, categories, numbers, seen
+        rows.layout, base.scores, base.marginals, mixture, categories, numbers, seen, _holes(rows)
     )
+
+
+def _holes(rows: TableRows) -> Holes | None:
+    """What is missing together, in all rows or, where hardly two are alike, in the first ones."""
+    flags = rows.parts.missing[:, list(rows.layout.flagged)]
+    if not flags.any():
+        return None
+    for some in (slice(None), slice(_MOST_HOLES)):
+        patterns, places = np.unique(flags[some], axis=0, return_inverse=True)
+        if len(patterns) <= _MOST_HOLES:
+            break
+    shares = np.bincount(places.ravel(), rows.weights[some], minlength=len(patterns))
+    return Holes(patterns, shares / shares.sum())
 
 
 def _weighted(rows: TableRows, members: Bool[np.ndarray, " n"]) -> Weighted:

@@ -15,6 +15,7 @@ from kexpfam.base.ordered import OrderedMixture
 from kexpfam.base.smoothed import SmoothedMixture
 from kexpfam.base.uniform import BoxDensity
 from kexpfam.data.coordinates import Coordinates
+from kexpfam.data.heaps import Heaps
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import Marginals
@@ -43,7 +44,7 @@ from kexpfam.features.sections import SectionBasis
 from kexpfam.features.spectra import RadialBasis
 from kexpfam.model import FlowDensity, ScoreField, TiltedDensity
 from kexpfam.model.chain import ChainDensity
-from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
+from kexpfam.model.chain_terms import CategoryTerm, Holes, NumberTerm, Scores
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
 from kexpfam.model.lattice import Lattice
@@ -83,7 +84,7 @@ RECORDS: dict[str, type] = {
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
         *(CategoryTerm, ChainDensity, ColumnKind, Layout, MixedTable, NumberTerm, OrderedMixture),
-        *(KernelPoints, PooledDensity, Scores, Tails),
+        *(Heaps, Holes, KernelPoints, PooledDensity, Scores, Tails),
         *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
         *(ConditionalSums, Lattice, LocationSums, PointsLocation, TargetSums),
         *(

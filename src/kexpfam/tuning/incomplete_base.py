@@ -10,9 +10,9 @@ folds that had no part in anything: neither in the Gaussian, nor in its coordina
 filled in follow from the Gaussian that filled them, and would reward any mixture that repeats it.
 
 A mixture of few rows is too sure of itself, and most of all in these rows, which are those that
-users want to have filled in. So some of their values are hidden, and components made wider until
-nine tenths of these values lie between the 5 % and 95 % quantiles that a mixture which has not seen
-them, foresees given the others.
+users want to have filled in. So some of their values are hidden, then others, and components made
+wider until nine tenths of these values lie between the 5 % and 95 % quantiles that a mixture which
+has not seen them, foresees given the others.
 
 | symbol | name        | shape     | meaning                                       |
 |--------|-------------|-----------|-----------------------------------------------|
@@ -73,7 +73,9 @@ _PSEUDO_ROWS, _FALLEN_BEHIND = (64.0, 4.0, 0.25), 0.1
 # Factors of the components' deviations, mixtures that they are tried with, the share of values that
 # are hidden from these, and rows that judge.
 _WIDENINGS = (1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
-_N_WIDENED, _HIDDEN, _WIDENING_JUDGES = 6, 0.15, 500
+_N_WIDENED, _HIDDEN, _WIDENING_JUDGES = 4, 0.15, 500
+# So many shares are hidden one after the other, at most: few values would say little.
+_MOST_HIDINGS = 4
 # Of so many draws, those that are second from either end should cover such a share of values.
 _QUANTILE_DRAWS, _COVERED = 39, 0.9
 # Rounds of drawing what is missing by mixtures.
@@ -241,30 +243,62 @@ def widening(
 
     One where rows are many: what a mixture then misses is not for want of rows.
     """
-    numbers = range(rows.shape[1] - table.numbers.shape[1], rows.shape[1])
-    partial = rows.copy()
-    for column in numbers:
-        partial[table.uniform("hide", column) < _HIDDEN, column] = np.nan
-    hidden = np.isnan(partial) & ~np.isnan(rows)
-    if not (_are_few(rows) and hidden.any()):
+    if not _are_few(rows):
         return 1.0
-    gaussian = incomplete_gaussian(partial, table.weights, pseudo_rows)
-    everything = np.ones(len(rows), bool)
-    found = filled_in(table, partial, everything, gaussian, search, seed, _N_WIDENED)
-    some = np.flatnonzero(hidden.any(axis=1))[:_WIDENING_JUDGES]
-    judges, hidden = table.where(some), hidden[some]
-    weights = np.broadcast_to(judges.weights[:, None], hidden.shape)[hidden]
+    parts = range(int(np.clip(_COPIED_ROWS // rows.size, 1, _MOST_HIDINGS)))
+    trials = [_Hidden.of(table, rows, pseudo_rows, search, seed, part) for part in parts]
     before, last = 1.0, np.inf
     for factor in _WIDENINGS:
-        wider = found._replace(average=found.average.widened(factor)).mixture()
-        draws = np.sort(drawn_copies(judges, partial[some], wider, _QUANTILE_DRAWS), axis=0)
-        covered = (draws[1] <= rows[some]) & (rows[some] <= draws[-2])
-        share = float(weights @ covered[hidden] / weights.sum())
+        covered, counted = np.sum([trial.covered(factor) for trial in trials], axis=0)
+        share = float(covered / counted) if counted else 1.0
         if share >= _COVERED:
             # Between the last factor, if there was one, and this one.
-            return float(np.interp(_COVERED, [min(last, share), share], [before, factor]))
+            before = float(np.interp(_COVERED, [min(last, share), share], [before, factor]))
+            break
         before, last = factor, share
-    return before
+    # What is wanting for want of values is the less, the more of them there are: here all are.
+    return 1 + (1 - _HIDDEN) * (before - 1)
+
+
+class _Hidden(NamedTuple):
+    """Rows some of whose values are hidden, and mixtures that have not seen these."""
+
+    table: TableRows
+    rows: Float[np.ndarray, "n w"]
+    partial: Float[np.ndarray, "n w"]
+    found: Filled
+
+    @classmethod
+    def of(
+        cls,
+        table: TableRows,
+        rows: Float[np.ndarray, "n w"],
+        pseudo_rows: float,
+        search: AverageSearch,
+        seed: int,
+        part: int,
+    ) -> _Hidden:
+        """One share of the values after the other."""
+        partial = rows.copy()
+        for column in range(rows.shape[1] - table.numbers.shape[1], rows.shape[1]):
+            places = table.uniform("hide", column)
+            chosen = (part * _HIDDEN <= places) & (places < (part + 1) * _HIDDEN)
+            partial[chosen, column] = np.nan
+        gaussian = incomplete_gaussian(partial, table.weights, pseudo_rows)
+        everything = np.ones(len(rows), bool)
+        found = filled_in(table, partial, everything, gaussian, search, seed, _N_WIDENED)
+        hidden = np.isnan(partial) & ~np.isnan(rows)
+        some = np.flatnonzero(hidden.any(axis=1))[:_WIDENING_JUDGES]
+        return cls(table.where(some), rows[some], partial[some], found)
+
+    def covered(self, factor: float) -> tuple[float, float]:
+        """The weight of hidden values that draws cover, and that of all of them."""
+        wider = self.found._replace(average=self.found.average.widened(factor)).mixture()
+        draws = np.sort(drawn_copies(self.table, self.partial, wider, _QUANTILE_DRAWS), axis=0)
+        covered = (draws[1] <= self.rows) & (self.rows <= draws[-2])
+        hidden = np.isnan(self.partial) & ~np.isnan(self.rows)
+        weights = np.where(hidden, self.table.weights[:, None], 0.0)
+        return float(weights[covered].sum()), float(weights.sum())
 
 
 def held_out_logs(

@@ -32,6 +32,7 @@ from kexpfam.data.marginals import Marginals
 from kexpfam.data.rows import Chunk, RowSource, make_chunk
 from kexpfam.data.sketch import content_keys
 from kexpfam.model.chain_terms import Scores
+from kexpfam.model.number_maps import NumberMaps
 from kexpfam.progress import Progress
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.table_base import BaseChoice, noisy_scores, redrawn
@@ -98,7 +99,8 @@ class Whitening:
     def of(self, rows: TableRows) -> Float[np.ndarray, "n w"]:
         """Rows whitened, and complete."""
         gone = np.isnan(rows.numbers)
-        complete = np.where(gone, self.marginals.standardizer.center, rows.numbers)
+        maps = NumberMaps(self.layout.heaps, self.marginals)
+        complete = maps.scored(rows.numbers)
         filled = np.concatenate(
             [noisy_scores(rows, self.scores), self.marginals.forward(complete)], axis=1
         )

@@ -33,6 +33,7 @@ from kexpfam.data.marginals import MarginalKind, Marginals
 from kexpfam.data.standardize import Standardizer
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import NumberTerm, Scores
+from kexpfam.model.number_maps import scored
 from kexpfam.progress import Progress
 from kexpfam.threads import in_threads
 from kexpfam.tuning.coordinates import COMPARED_ROWS, HeldOut, choose_coordinates
@@ -136,7 +137,7 @@ def choose_base(
         return BaseChoice(
             scores, None, None, search, nothing, np.diag(nothing), own[None], None, seed
         )  # fmt: skip
-    complete, gone = _hot_deck(table), np.isnan(table.numbers)
+    complete, gone = scored(_hot_deck(table), table.layout.heaps), np.isnan(table.numbers)
     held = table.folds[members] == table.folds[members].min()
     shares = table.weights[members] / table.weights[members].sum()
     # In units of the largest magnitude, so that no square overflows.
