@@ -58,7 +58,7 @@ class MixtureBase:
             found,
             max(2, n_components),
             f"A mixture base density of {n_components} components",
-            "Lower its n_components or take base='gaussian'.",
+            "Lower its n_components or use base='gaussian'.",
         )
         mixture = BayesianGaussianMixture(
             n_components=n_components,
@@ -87,6 +87,6 @@ def _fit_somehow(mixture: BayesianGaussianMixture, rows: Float[np.ndarray, "n d"
             mixture.set_params(covariance_prior=prior).fit(rows)
         except ValueError as error:
             raise ValueError(
-                "No mixture can be fitted to these rows: its components collapse. Take "
+                "No mixture can be fitted to these rows: its components collapse. Use "
                 "base='gaussian', or MixtureBase with fewer components or a larger regularization."
             ) from error

@@ -259,7 +259,8 @@ def _wanted(given: Any, names: Sequence[str] | None, n_columns: int) -> dict[int
             place = places.get(str(column))
         if place is None:
             raise ValueError(
-                f"columns names {shown(column)}, which is no column of X.{nearest(column, places)}"
+                f"columns names {shown(column)}, which is not a column of X."
+                f"{nearest(column, places)}"
             )
         found[place] = kind
     return found

@@ -117,7 +117,7 @@ def _by_log_density(evidence: Evidence, title: str) -> Section:
         # Many rows find faults that hardly matter.
         good = None
     words += {
-        True: "no sign of a difference. That is no proof that there is none.",
+        True: "no sign of a difference. That does not prove that there is none.",
         None: f"some sign of a difference{', though a small one' if p_value <= 0.01 else ''}.",
         False: "the rows are not like draws of the model.",
     }[good]
@@ -192,5 +192,5 @@ def _in_words(p_value: float, rows: str) -> str:
         )
     return (
         f"The kernel Stein test finds no difference between the {rows} and rows of the model "
-        f"(p = {shown}). That is no proof that there is none."
+        f"(p = {shown}). That does not prove that there is none."
     )
