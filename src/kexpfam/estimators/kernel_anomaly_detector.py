@@ -79,8 +79,8 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     calls `contamination`.
 
     Missing values are left out: they make a row neither more nor less unusual. A category that was
-    never seen counts as one that occurs once in all rows. At most 50 000 distinct rows are used, and
-    neighbors are looked for among 4000 of them, which a file written by `save` contains in robust
+    never seen counts as one that occurs once in all rows. At most 50 000 distinct rows are used.
+    Neighbors are looked for among 4000 of them, which a file written by `save` contains in robust
     units.
 
     Examples
