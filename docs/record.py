@@ -23,7 +23,7 @@ from sklearn.datasets import load_wine
 HERE = Path(__file__).parent / "recordings"
 COMMANDS = [
     *("fit", "score", "predict", "sample", "impute"),
-    *("compare", "test", "report", "info", "demo", "reproduce"),
+    *("anomalies", "compare", "test", "report", "info", "demo", "reproduce"),
 ]
 KEPT = ["alcohol", "malic_acid", "ash", "flavanoids", "color_intensity", "proline"]
 

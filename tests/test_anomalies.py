@@ -86,9 +86,10 @@ def test_a_training_row_is_judged_without_its_fold(detector, table):
     each = fit.density.abnormality(fit.numbers(fit.table.codes(table)))
     own = each[np.arange(len(table)), detector.folds_]
     np.testing.assert_allclose(detector.decision_scores_, own)
-    # A row by itself has kernels of its own in the densities that saw it, and none in the others.
+    # A row far from all others has components and a neighbor, itself, where it was seen: it is
+    # likelier there by more than a factor of e.
     others = np.delete(each[12], detector.folds_[12])
-    assert own[12] > others.max() + 5
+    assert own[12] > others.max() + 1
 
 
 def test_copies_of_a_row_are_in_one_fold():

@@ -120,7 +120,7 @@ def test_tuning_that_makes_no_sense(settings):
 
 def test_no_penalty_on_a_singular_system():
     model = quick(n_components=256, penalty=0.0, noise_scale=0.0, length_scale=3.0)
-    with pytest.raises(SingularSystemError, match="Take a larger penalty"):
+    with pytest.raises(SingularSystemError, match="Use a larger penalty"):
         model.fit(ROWS)
 
 

@@ -69,5 +69,7 @@ def test_a_worker_that_runs_out_of_memory_is_explained(cluster, monkeypatch):
     # Dask would try three more workers first.
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     partitions = da.from_array(two_humps(400), chunks=(400, 3)).map_blocks(greedy, dtype=float)
-    with pytest.raises(MemoryError, match=r"for want of memory\. Take smaller partitions"):
+    with pytest.raises(
+        MemoryError, match=r"because they ran out of memory\. Use smaller partitions"
+    ):
         KernelExponentialFamily(**SETTINGS).fit(partitions)

@@ -199,7 +199,7 @@ def test_gradients_are_those_of_columns_with_a_density(run, model, table):
 
 def test_what_a_chain_does_not_have_is_said_with_what_it_has(run, fitted):
     for arguments, words in (
-        (["score", "fish.kexpfam", "fish.csv", "--surprise"], "Take --contributions"),
+        (["score", "fish.kexpfam", "fish.csv", "--surprise"], "Use --contributions"),
         (["test", "fish.kexpfam", "fish.csv"], "kexpfam report fish.kexpfam --data DATA"),
         (["sample", "fish.kexpfam", "--method", "nuts"], "one column after the other"),
         (["predict", "fish.kexpfam", "fish.csv"], "--target COLUMN"),
@@ -223,7 +223,7 @@ def test_rows_are_read_as_the_model_has_them(run, model):
     assert "The density is zero at 2 of them" in done.err
     done = run("score", "fish.kexpfam", "-", stdin="kind,length,eggs,tagged\npike,long,3,True\n")
     assert done.code == 1
-    assert "standard input: row 1, column 'length' holds 'long', which is no number" in done.err
+    assert "standard input: row 1, column 'length' holds 'long', which is not a number" in done.err
     done = run("score", "fish.kexpfam", "-", stdin="kind,length,egs,tagged\npike,60,3,True\n")
     assert "has no column 'eggs'" in done.err
 

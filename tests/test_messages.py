@@ -422,7 +422,7 @@ def test_a_checkpoint_is_a_file_of_its_own(tmp_path):
     for path, message in (
         (tmp_path, "got .*, a folder"),
         (tmp_path / "nowhere" / "fit.checkpoint", "there is no folder .*nowhere"),
-        (tmp_path / "rows.csv", "is no checkpoint, or a damaged one.*another name"),
+        (tmp_path / "rows.csv", "is not a checkpoint, or is damaged.*another name"),
     ):
         with pytest.raises(ValueError, match=message):
             family().fit(ROWS, checkpoint=path)

@@ -118,19 +118,22 @@ REFUSED = {
     "page.csv": ("<!DOCTYPE html><html><body>404", "a web page"),
     "renamed.csv": (parquet(), "a Parquet file; let its name end in .parquet"),
     "workbook.csv": (zipped(**{"[Content_Types]": ""}).replace(b".csv", b".xml"), "an Excel workb"),
-    "zeros.csv": (bytes(range(256)), "is no text"),
+    "zeros.csv": (bytes(range(256)), "is not text"),
     "cut_off.csv.gz": (gzip.compress(text().encode())[:50], "cannot be unpacked"),
     "two.csv.zip": (zipped(a=text(), b=text()), "holds 2 files"),
     "old.xls": (b"\xd0\xcf\x11\xe0", "Save it as .xlsx or CSV"),
     "stata.dta": (b"x", "Read it with pandas"),
     "whole.parquet.gz": (gzip.compress(parquet()), "Unpack it first"),
-    "strange.xyz": (b"x", "of no kind that can be read"),
-    "broken.jsonl": ('{"a": 1}\n{"a": }\n', "line 2 is no JSON"),
-    "numbers.jsonl": ("1\n2\n", "line 1 is no object with names and values"),
+    "strange.xyz": (b"x", "is not a type of file that can be read"),
+    "broken.jsonl": ('{"a": 1}\n{"a": }\n', "line 2 is not valid JSON"),
+    "numbers.jsonl": ("1\n2\n", "line 1 is not an object with names and values"),
     "deep.jsonl": ('{"a":' * 100_000, "nested too deeply"),
     "deep.json": ("[" * 100_000, "nested too deeply"),
     "digits.json": ('[{"a": ' + "7" * 5000 + "}]", "a number has too many digits"),
-    "endless.csv": ("1234567," * 130_000, "no line that ends within its first 1,000,000 letters"),
+    "endless.csv": (
+        "1234567," * 130_000,
+        "no line that ends within its first 1,000,000 characters",
+    ),
     "nested.jsonl": ('{"a": {"b": 1}}\n', "holds an object under 'a'"),
 }
 
@@ -197,11 +200,13 @@ def test_letters_are_read_in_their_encoding(tmp_path, encoding):
 
 def test_a_wrong_encoding_gets_a_sentence(tmp_path):
     (tmp_path / "rows.csv").write_bytes("größe\n1\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"no text in the encoding utf-8.*Give another --encoding"):
+    with pytest.raises(
+        ValueError, match=r"not text in the encoding utf-8.*Give another --encoding"
+    ):
         first_rows(tmp_path / "rows.csv", Dialect(encoding="utf-8"))
     with pytest.raises(ValueError, match="encoding 'latin-one' is not known"):
         first_rows(tmp_path / "rows.csv", Dialect(encoding="latin-one"))
-    with pytest.raises(ValueError, match="no text in the encoding utf-16"):
+    with pytest.raises(ValueError, match="not text in the encoding utf-16"):
         first_rows(tmp_path / "rows.csv", Dialect(encoding="utf-16"))
 
 
@@ -382,7 +387,7 @@ def test_all_columns_without_numbers_are_named_at_once(tmp_path):
 def test_a_cell_far_down_is_found_by_row_and_column(tmp_path):
     lines = ["a;b", *["1,5;2"] * 30_000, "1,5;x", "1,5;2"]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
-    with pytest.raises(ValueError, match="row 30001, column 'b' holds 'x', which is no number"):
+    with pytest.raises(ValueError, match="row 30001, column 'b' holds 'x', which is not a number"):
         for _ in FileRows((tmp_path / "rows.csv",)).chunks():
             pass
     lines[30_001] = "1,5;"

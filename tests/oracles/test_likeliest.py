@@ -135,7 +135,7 @@ def test_rows_can_be_added_and_taken_away(likeliest, squares, tmp_path):
 @pytest.mark.parametrize(
     ("options", "n_columns", "message"),
     [
-        ({}, 3, "for one or two of them; got 3. Take solution='closed_form'"),
+        ({}, 3, "for one or two of them; got 3. Use solution='closed_form'"),
         ({"basis": "nystrom"}, 2, "needs basis='fourier' or 'grid'"),
         ({"noise": MonteCarloNoise()}, 2, "a noise that is averaged in closed form"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal
 
 from kexpfam.base.ordered import OrderedMixture
 from kexpfam.data.kinds import ColumnKind
@@ -16,7 +16,7 @@ from kexpfam.data.tails import robust_tails
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import CategoryTerm, NumberTerm, Scores
 from kexpfam.model.expected import expected_values
-from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
+from kexpfam.model.pooled import Neighbors, PooledDensity, noisy
 
 SHARES = np.array([0.7, 0.3])
 WEIGHTS = np.array([0.4, 0.6])
@@ -44,13 +44,13 @@ def density():
         (CategoryTerm(np.log(SHARES), None, None),),
         (NumberTerm(), NumberTerm()),
     )
-    return noisy(chain, NOISE)
+    return noisy(chain, np.full(2, NOISE**2))
 
 
-def mixture_log_density(rows, columns=slice(None)):
+def mixture_log_density(rows, columns=slice(None), more=(0.0, 0.0)):
     each = [
         multivariate_normal(
-            mean[columns], (covariance + NOISE**2 * np.eye(2))[columns][:, columns]
+            mean[columns], (covariance + NOISE**2 * np.eye(2) + np.diag(more))[columns][:, columns]
         ).logpdf(rows)
         for mean, covariance in zip(MEANS, COVARIANCES, strict=True)
     ]
@@ -89,31 +89,54 @@ def test_units_of_nearly_constant_columns_are_those_of_all_values_wherever_they_
         np.testing.assert_array_equal(tails.center, shift)
 
 
-def test_abnormality_is_the_mean_of_experts_and_the_category(density):
+DEVIATION = 0.4
+
+
+@pytest.fixture(scope="module")
+def neighbors():
+    """Two numbers and the second level of a category, in three folds."""
     generator = np.random.default_rng(0)
-    points, folds = generator.standard_normal((30, 2)), np.arange(30) % 2
-    kernels = KernelPoints(points, folds, 0.7)
-    pool = PooledDensity(((density, density),), kernels, 99)
-    numbers = generator.normal(0, 2, (6, 2))
+    levels = generator.integers(2, size=(30, 1)) / DEVIATION
+    points = np.concatenate([generator.standard_normal((30, 2)), levels], axis=1)
+    return Neighbors(points, np.arange(30) % 3, np.array([1, 2, 0]), np.array([DEVIATION]), 0.2)
+
+
+def neighbor_log_density(neighbors, row, fold):
+    """Distances one by one, in the columns that are there."""
+    there = ~np.isnan(row)
+    others = neighbors.points[neighbors.point_folds != fold][:, there]
+    squares = sorted(((row[there] - other) ** 2).sum() for other in others)
+    return -(there.sum() + 1) / 2 * np.log(there.sum() * 0.2**2 + np.mean(squares[:5]))
+
+
+def test_abnormality_is_half_of_the_mixtures_and_half_of_the_neighbors(density, neighbors):
+    numbers = np.random.default_rng(1).normal(0, 2, (6, 2))
     codes = np.column_stack([[0.0, 1.0, np.nan, np.inf, 0.0, 1.0], numbers])
+    more = np.array([0.0, 0.7])
+    pool = PooledDensity(((density,) * 3,), more, neighbors, 99)
     found = pool.abnormality(codes)
-    of_level = -np.log([0.7, 0.3, 1.0, 1 / 100, 0.7, 0.3])
-    for fold in (0, 1):
-        each = [norm(point, 0.7).logpdf(numbers).sum(axis=1) for point in points[folds != fold]]
-        kernel = logsumexp(each, axis=0) - np.log(15)
-        expected = of_level - (mixture_log_density(numbers) + kernel) / 2
-        np.testing.assert_allclose(found[:, fold], expected, rtol=1e-9)
+    levels = np.array([0.0, 1.0, np.nan, np.nan, 0.0, 1.0]) / DEVIATION
+    of_level = np.log([0.7, 0.3, 1.0, 1.0, 0.7, 0.3])
+    unknown = np.log([1, 1, 1, 100, 1, 1])
+    for fold in range(3):
+        near = [
+            neighbor_log_density(neighbors, np.append(row, level), fold)
+            for row, level in zip(numbers, levels, strict=True)
+        ]
+        mixtures = of_level + mixture_log_density(numbers, more=more)
+        np.testing.assert_allclose(found[:, fold], unknown - (mixtures + near) / 2, rtol=1e-9)
 
 
-def test_what_is_missing_is_integrated_out(density):
-    points = np.random.default_rng(0).standard_normal((30, 2))
-    pool = PooledDensity(((density,),), KernelPoints(points, np.full(30, 1), 0.7), 99)
+def test_what_is_missing_is_left_out(density, neighbors):
+    pool = PooledDensity(((density,) * 3,), np.zeros(2), neighbors, 99)
     numbers = np.array([-1.0, 0.5, 3.0])
     codes = np.column_stack([np.full(3, np.nan), numbers, np.full(3, np.nan)])
-    each = [norm(point, 0.7).logpdf(numbers) for point in points[:, 0]]
-    kernel = logsumexp(each, axis=0) - np.log(30)
-    expected = -(mixture_log_density(numbers[:, None], [0]) + kernel) / 2
+    rows = codes[:, [1, 2, 0]]
+    near = [neighbor_log_density(neighbors, row, 0) for row in rows]
+    expected = -(mixture_log_density(numbers[:, None], [0]) + near) / 2
     np.testing.assert_allclose(pool.abnormality(codes)[:, 0], expected, rtol=1e-9)
+    # Nothing is there, and nothing is unusual.
+    np.testing.assert_array_equal(pool.abnormality(np.full((1, 3), np.nan)), 0.0)
 
 
 def test_surprise_and_expected_range_by_quadrature(density):

@@ -93,7 +93,7 @@ class AveragedMixtureBase:
     def fit(self, sketch: Sketch, generator: np.random.Generator) -> GaussianMixtureDensity:
         """Choose and fit on the rows of the sketch, whose order is random."""
         require_rows(
-            len(sketch.rows), 4, "An averaged mixture base density", "Take base='gaussian'."
+            len(sketch.rows), 4, "An averaged mixture base density", "Use base='gaussian'."
         )
         folds = np.arange(len(sketch.rows)) % _N_FOLDS
         seed = int(generator.integers(2**31))

@@ -65,7 +65,7 @@ class BoxBase:
             len(sketch.rows),
             max(4, self.n_components or 0),
             "A base density of boxes",
-            "Take base='gaussian'.",
+            "Use base='gaussian'.",
         )
         seed = int(generator.integers(2**31))
         count = self.n_components

@@ -58,7 +58,7 @@ class MixtureBase:
             found,
             max(2, n_components),
             f"A mixture base density of {n_components} components",
-            "Lower its n_components or take base='gaussian'.",
+            "Lower its n_components or use base='gaussian'.",
         )
         # Imported where it is needed: it takes as long as a small fit.
         from sklearn.cluster import KMeans
@@ -92,6 +92,6 @@ def _fit_somehow(
         return fit_variational(rows, labels, n_components, prior, regularization)
     except ValueError as error:
         raise ValueError(
-            "No mixture can be fitted to these rows: its components collapse. Take "
+            "No mixture can be fitted to these rows: its components collapse. Use "
             "base='gaussian', or MixtureBase with fewer components or a larger regularization."
         ) from error

@@ -71,15 +71,16 @@ def anomalies(
 ) -> None:
     """Find unusual rows, with the column responsible and what was expected there.
 
-    No row is judged by a model that was fitted to it. With `--train`, the rows of those files are
-    taken to be ordinary, and about the share `--false-alarms` of ordinary rows in DATA is flagged
-    by mistake. Without it, that share of DATA is flagged: the most unusual rows.
+    No row is judged by a model that was fitted to it. With `--train`, the rows of that file are
+    assumed to be ordinary, and about the share `--false-alarms` of ordinary rows in DATA is flagged
+    by mistake. Without `--train`, that share of DATA is flagged: its most unusual rows.
 
     Flagged rows are shown, the most unusual first: their number, counted from 1, their score
     (higher is more unusual), their p-value, and the value that is least expected given the other
     values of the row. The table that `-o` writes has `row`, `score`, `p_value` and `anomaly` (1 or
-    0) for all rows, and for flagged ones the responsible `column`, its `value`, and the expected
-    range from `low` to `high`, which holds nine of ten values beside those others.
+    0) for all rows. For flagged rows it also has the responsible `column`, its `value`, and the
+    expected range from `low` to `high`, which contains nine out of ten values that go with the
+    rest of the row.
 
     Examples:
 

@@ -92,8 +92,8 @@ def _read(request: Request, terminal: Terminal) -> tuple[Any, Any, list[str]]:
 def _check_picture(picture: str, force: bool) -> None:
     if Path(picture).suffix.lower() not in _PICTURES:
         raise typer.BadParameter(
-            f"{picture} is of no kind that can be drawn. Expected a name ending in one of "
-            f"{', '.join(_PICTURES)}."
+            f"{picture} is not a type of picture that can be drawn. Expected a name ending "
+            f"in one of {', '.join(_PICTURES)}."
         )
     check_output(Path(picture), force)
 

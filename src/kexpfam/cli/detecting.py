@@ -54,8 +54,8 @@ def find_anomalies(search: Search, output: str | None, terminal: Terminal, *, fo
         check_table_output(output, force, terminal)
         if Path(output).suffix.lower() == ".npy":
             raise typer.BadParameter(
-                f"{output} would be an array of numbers, and the table names columns. Write a .csv "
-                "or .parquet file."
+                f"{output} can hold numbers only, and this table has a column of words. Write a "
+                ".csv or .parquet file."
             )
     detector = kexpfam.KernelAnomalyDetector(
         false_alarms=search.false_alarms,
@@ -127,8 +127,8 @@ def _fitted(search: Search, detector: Any, data: Data, terminal: Terminal) -> An
         terminal.warn(doubt)
     if len(read.frame) < read.n_rows and not search.training_files:
         raise ValueError(
-            f"The data have {read.n_rows} rows, and at most {len(read.frame)} can be judged by "
-            "each other. Give a part of the rows as --train, and all of them as DATA."
+            f"The data have {read.n_rows} rows, but without --train at most {len(read.frame)} can "
+            "be judged. Give some of the rows as --train, and all of them as DATA."
         )
     with in_options():
         detector.fit(read.frame)
@@ -180,7 +180,8 @@ def _lines(
         else f"The most unusual {share} are flagged; with --train GOOD, that is the rate of false "
         "alarms."
     )
-    lines = [f"{len(flagged)} of {n_rows} rows are flagged. {meaning}"]
+    are = "is" if len(flagged) == 1 else "are"
+    lines = [f"{len(flagged)} of {n_rows} rows {are} flagged. {meaning}"]
     if flagged:
         lines.append(f"{'row':>8}  {'score':>8}  {'p-value':>8}  least expected value")
     for one in flagged[:_MOST_SHOWN]:

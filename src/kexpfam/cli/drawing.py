@@ -59,7 +59,7 @@ def drawn_under(
             break
     said = " and ".join(repr(one.text) for one in conditions)
     raise ValueError(
-        f"Of {n_tried} rows drawn, {n_kept} keep {said}: too few to go on. Set a value with --set "
+        f"Of {n_tried} rows drawn, {n_kept} meet {said}: too few to go on. Set a value with --set "
         "instead, or ask for less."
     )
 

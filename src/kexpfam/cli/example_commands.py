@@ -59,7 +59,9 @@ def reproduce(
         str | None, typer.Argument(help="A table or figure, or 'all' of those in the paper.")
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="The number of seeds.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use small sizes, to see it run.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use small sizes for a trial run.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="The folder for the results.")
     ] = None,
@@ -71,8 +73,8 @@ def reproduce(
     """Reproduce a table or figure of the paper, or one of ours.
 
     Results go to experiments/results (with --quick to experiments/results/quick) as JSON, a
-    Markdown table and a picture. What is already in the JSON file is not run again: an interrupted
-    experiment goes on where it stopped.
+    Markdown table and a picture. What is already in the JSON file is not run again, so an
+    interrupted experiment continues where it stopped.
 
     Example: kexpfam reproduce figure_1 --quick
     """

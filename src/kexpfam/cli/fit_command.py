@@ -65,8 +65,8 @@ def fit(
         int | None,
         typer.Option(
             min=1,
-            help="The number of functions (diffusion, family, --target). The default is the "
-            "estimator's.",
+            help="The number of functions (diffusion, family, --target). By default the estimator "
+            "decides.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -112,7 +112,7 @@ def fit(
         str | None,
         typer.Option(
             metavar="auto|S|S,S,…",
-            help="In standard deviations of each column.",
+            help="The length-scale of the kernel, in standard deviations of each column.",
             rich_help_panel=_FAMILY,
         ),
     ] = None,
@@ -140,7 +140,8 @@ def fit(
     solution: Annotated[
         Literal["closed_form", "likelihood"] | None,
         typer.Option(
-            help="How the coefficients are found: likelihood for one or two columns, or a target.",
+            help="How the coefficients are found. 'likelihood' needs one or two columns, or a "
+            "target.",
         ),
     ] = None,
     criterion: Annotated[
@@ -169,7 +170,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="LOW,HIGH",
-            help="The smallest and largest value that the target can have; 0, has no upper one.",
+            help="The smallest and largest value that the target can have; '0,' sets no upper "
+            "bound.",
             rich_help_panel=_CONDITIONAL,
         ),
     ] = None,
@@ -182,7 +184,7 @@ def fit(
     """Fit a density to the rows of files and save it.
 
     The default estimator, KernelChain, takes a table as it is: numbers, counts, grades, words,
-    truth values and empty cells. It shows what it took each column for, and `--kind` corrects it.
+    truth values and empty cells. It shows what it took each column for; use `--kind` to correct it.
     Settings that are not given are chosen on held-out rows. Use `--estimator diffusion` for scores
     at every noise level, `--estimator family` for the methods of the paper, and `--target` for the
     distribution of one column given the others (see `kexpfam predict`); these take complete tables

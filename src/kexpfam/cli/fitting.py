@@ -116,7 +116,7 @@ def _kind(source: Source, estimator: str | None) -> str:
         return estimator or "chain"
     if estimator not in (None, "conditional"):
         raise typer.BadParameter(
-            f"--estimator {estimator} is a density of whole rows. With --target, leave it out."
+            f"--estimator {estimator} fits a density of whole rows: leave it out with --target."
         )
     if source.target in (split_names(source.exclude) or ()):
         raise typer.BadParameter(f"--target {source.target} is among the columns of --exclude.")
@@ -189,8 +189,8 @@ def _bounds(text: str) -> tuple[float | None, ...]:
         ends = ()
     if len(ends) != 2:
         raise typer.BadParameter(
-            f"--bounds must be two numbers with a comma between them, such as 0,1 or 0, for no "
-            f"upper one; got {text!r}."
+            f"--bounds must be two numbers with a comma between them, such as 0,1, or '0,' for "
+            f"no upper bound; got {text!r}."
         )
     return ends
 

@@ -98,8 +98,8 @@ def draw_the_rest(
     times = "" if n_draws == 1 else f" {n_draws} times each"
     if failing:
         terminal.warn(
-            f"{failing} rows fail a condition of --require after {_MOST_TRIES} tries, by values "
-            "that were there or for want of likely ones."
+            f"{failing} rows still fail a condition of --require after {_MOST_TRIES} tries: "
+            "the values that were there rule it out, or make it very unlikely."
         )
     lines = [f"{n_rows} rows, {filled} empty cells drawn{times}, with seed {seed}."]
     if output != STANDARD:

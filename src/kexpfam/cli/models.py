@@ -28,23 +28,23 @@ def loaded(path: str, terminal: Terminal, *, conditional: bool | None = None) ->
     """The model in a file: of whole rows, of a target given inputs, or of either kind (None)."""
     if is_data(path):
         raise ValueError(
-            f"{path} is a name for data; expected a model file, as `kexpfam fit -o` writes it."
+            f"{path} looks like a data file; expected a model file, written by `kexpfam fit -o`."
         )
     with terminal.working("loading"):
         model: Any = kexpfam.load(path)
     if isinstance(model, kexpfam.KernelAnomalyDetector):
         raise ValueError(
-            f"{path} holds a detector of anomalies, which this command cannot use. Take "
+            f"{path} holds an anomaly detector, which this command cannot use. Use "
             "kexpfam.load in Python, or kexpfam anomalies DATA --train GOOD."
         )
     if conditional is False and is_conditional(model):
         raise ValueError(
-            f"{path} holds the density of a target given inputs, and this command takes densities "
+            f"{path} holds the density of a target given inputs, but this command needs a density "
             "of whole rows. Try kexpfam predict or kexpfam score."
         )
     if conditional is True and not is_conditional(model):
         raise ValueError(
-            f"{path} holds a density of whole rows, and this command takes that of a target given "
+            f"{path} holds a density of whole rows, but this command needs that of a target given "
             "inputs. Fit one with kexpfam fit DATA --target COLUMN."
         )
     return model

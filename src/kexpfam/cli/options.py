@@ -42,7 +42,7 @@ ModelPath = Annotated[
 ]
 DataPaths = Annotated[
     list[str],
-    typer.Argument(metavar="DATA", help="Files of one table, or - for standard input."),
+    typer.Argument(metavar="DATA", help="The files of one table, or - for standard input."),
 ]
 Columns = Annotated[
     str | None,
@@ -62,7 +62,7 @@ Require = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CONDITION",
-        help="A condition that every row must keep, such as 'low <= high' or 'age >= 18' "
+        help="A condition that every row must meet, such as 'low <= high' or 'age >= 18' "
         "(repeatable).",
     ),
 ]
@@ -71,34 +71,35 @@ Kinds = Annotated[
     typer.Option(
         "--kind",
         metavar="NAME=KIND",
-        help="What a column is, where the guess is wrong (repeatable): real, bounded, whole, "
+        help="The kind of a column, where the guess is wrong (repeatable): real, bounded, whole, "
         "count, grade, category or boolean. Bounds, atoms or levels follow: share=bounded,0,1.",
     ),
 ]
 
 
-# -- how files of text are read -----------------------------------------------------------------
+# -- how text files are read --------------------------------------------------------------------
 
-_TEXT = "How files of text are read (by default this is recognized)"
+_TEXT = "How text files are read (recognized by default)"
 _HOW = {
     "separator": Annotated[
         str | None,
         typer.Option(
             "--sep",
             metavar="MARK",
-            help="The mark between cells: one letter, or comma, semicolon, tab, pipe or space.",
+            help="The separator between cells: one character, or comma, semicolon, tab, pipe or "
+            "space.",
             rich_help_panel=_TEXT,
         ),
     ],
     "decimal": Annotated[
         Literal[".", ","] | None,
-        typer.Option(help="The mark before decimals.", rich_help_panel=_TEXT),
+        typer.Option(help="The decimal separator.", rich_help_panel=_TEXT),
     ],
     "encoding": Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The encoding of the letters, such as utf-8, utf-16, latin-1 or cp1252.",
+            help="The encoding of the text, such as utf-8, utf-16, latin-1 or cp1252.",
             rich_help_panel=_TEXT,
         ),
     ],
@@ -115,7 +116,7 @@ _HOW = {
 
 
 def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say how files of text are read.
+    """Give a command the options that say how text files are read.
 
     The command has a parameter `dialect`, and gets one `Dialect` of all of them.
     """
@@ -145,9 +146,9 @@ def _dialect(
         separator = NAMED_SEPARATORS.get(separator.lower(), separator)
         if len(separator) != 1:
             raise typer.BadParameter(
-                "--sep must be one letter, or comma, semicolon, tab, pipe or space; got "
+                "--sep must be one character, or comma, semicolon, tab, pipe or space; got "
                 f"{separator!r}."
             )
     if separator is not None and separator == decimal:
-        raise typer.BadParameter("--sep and --decimal must be different marks.")
+        raise typer.BadParameter("--sep and --decimal must be different characters.")
     return Dialect(separator, decimal, encoding, header)

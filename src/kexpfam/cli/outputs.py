@@ -54,11 +54,13 @@ def check_table_output(output: str, force: bool, terminal: Terminal) -> None:
     """Refuse a table of no known kind, or one that cannot be written."""
     if output == STANDARD:
         if terminal.as_json:
-            raise typer.BadParameter("--json and -o - both want standard output: give -o a file.")
+            raise typer.BadParameter(
+                "--json and -o - both write to standard output: give -o a file."
+            )
         return
     if Path(output).suffix.lower() not in _WRITERS:
         raise typer.BadParameter(
-            f"{output} is of no kind that can be written. Expected a name ending in one of "
+            f"{output} is not a type of file that can be written. Expected a name ending in one of "
             f"{', '.join(_WRITERS)}, or - for CSV on standard output."
         )
     check_output(Path(output), force)
@@ -68,7 +70,7 @@ def check_holds_words(output: str, columns: Sequence[np.ndarray]) -> None:
     """Refuse words in a file that has a place for numbers only."""
     if Path(output).suffix.lower() == ".npy" and any(one.dtype.kind in "OUS" for one in columns):
         raise ValueError(
-            f"{output} would be an array of numbers, and some columns hold words. Write a .csv or "
+            f"{output} can hold numbers only, and some columns hold words. Write a .csv or "
             ".parquet file."
         )
 

@@ -56,7 +56,7 @@ def report(
     exclude: Exclude = None,
     estimator: Annotated[
         Literal["chain", "diffusion", "family"] | None,
-        typer.Option(help="With data: what to fit, KernelChain by default."),
+        typer.Option(help="With data: the estimator to fit, KernelChain by default."),
     ] = None,
     kinds: Kinds = None,
     output: Annotated[

@@ -45,15 +45,15 @@ def score(
         typer.Option(
             "--surprise",
             help="Also write how surprising each value is, given the other values of its row "
-            "(not of a KernelChain).",
+            "(not for a KernelChain).",
         ),
     ] = False,
     contributions: Annotated[
         bool,
         typer.Option(
             "--contributions",
-            help="Also write what each column adds to the log density of a KernelChain, given the "
-            "columns before it.",
+            help="Also write how much each column adds to the log density of a KernelChain, given "
+            "the columns before it.",
         ),
     ] = False,
     force: Force = False,
@@ -65,11 +65,11 @@ def score(
 ) -> None:
     """Compute the log density of every row, or of its target given the other columns.
 
-    Columns are found by name, in any order, and others ignored. The table has the row's number,
-    counted from 1, `log_density`, and as asked `gradient_NAME` (of columns that have a density),
-    `laplacian`, `surprise_NAME` (3 for a value that is one in twenty given the row's others, 4.6
-    for one in a hundred) and `contribution_NAME`, the terms of the chain rule, which add up to the
-    log density. Memory does not grow with the data.
+    Columns are found by name, in any order; others are ignored. The output has the row's number,
+    counted from 1, and `log_density`. With the options it also has `gradient_NAME` (for columns
+    that have a density), `laplacian`, `surprise_NAME` (3 for a value as unusual as one in twenty,
+    given the rest of the row; 4.6 for one in a hundred) and `contribution_NAME`, the terms of the
+    chain rule, which add up to the log density. Memory does not grow with the data.
 
     Examples:
 
@@ -93,7 +93,7 @@ def predict(
     output: TableOutput = "-",
     interval: Annotated[
         float,
-        typer.Option(min=0.01, max=0.99, help="The probability of the interval that is written."),
+        typer.Option(min=0.01, max=0.99, help="The coverage probability of the interval."),
     ] = 0.9,
     quantiles: Annotated[
         str | None, typer.Option(metavar="P,P,…", help="Also write these quantiles.")
@@ -107,10 +107,10 @@ def predict(
 ) -> None:
     """Predict the target of every row, with an interval.
 
-    The model must have been fitted with `--target`. Columns are found by name, in any order, and
-    others ignored. The table has the row's number, counted from 1, the target's `mean`, its
-    standard `deviation`, and the `lower` and `upper` end of an interval that holds it with the
-    given probability. Memory does not grow with the data.
+    The model must have been fitted with `--target`. Columns are found by name, in any order; others
+    are ignored. The output has the row's number, counted from 1, the `mean` and the standard
+    `deviation` of the target, and the `lower` and `upper` end of an interval that contains it with
+    the given probability. Memory does not grow with the data.
 
     Examples:
 
@@ -144,15 +144,15 @@ def sample(
             "--rows",
             "-n",
             min=1,
-            help="The number of rows to draw, 1000 by default; with --given, of draws at each row "
-            "there, 1 by default.",
+            help="The number of rows to draw, 1000 by default; with --given, the number of draws "
+            "for each row of the file, 1 by default.",
         ),
     ] = None,
     given: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Rows to draw the rest of: the target, or what the file does not have.",
+            help="Rows to complete: the target, or the columns that the file lacks, are drawn.",
         ),
     ] = None,
     settings: Annotated[
@@ -160,7 +160,7 @@ def sample(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A value that all rows have; the other columns are drawn given it (repeatable).",
+            help="A value for all rows; the other columns are drawn given it (repeatable).",
         ),
     ] = None,
     require: Require = None,
@@ -168,8 +168,8 @@ def sample(
         tuple[str, str] | None,
         typer.Option(
             metavar="TRAIN HELDOUT",
-            help="Compare the distances to the nearest row that the model was fitted to (TRAIN) "
-            "with those of rows that it has not seen (HELDOUT).",
+            help="Two files: the rows that the model was fitted to, and rows that it has not seen. "
+            "Says whether the draws lie closer to the first than the second do.",
         ),
     ] = None,
     output: TableOutput = "-",
@@ -190,10 +190,11 @@ def sample(
 ) -> None:
     """Draw rows from a model, in the units of its data.
 
-    Categories, whole numbers and bounds come back as such. With `--given` every row of the file is
-    completed: columns of the model that the file does not have, and empty cells, are drawn given
-    the others. Rows that fail a condition of `--require` are drawn again. `--privacy` says whether
-    the rows are nearer to training rows than held-out rows are, and how many are exact copies.
+    Categories stay categories, whole numbers stay whole, and bounds are respected. With `--given`,
+    every row of the file is completed: columns of the model that the file lacks, and empty cells,
+    are drawn given the others. Rows that fail a condition of `--require` are drawn again.
+    `--privacy` says whether the draws lie closer to training rows than held-out rows do, and how
+    many are exact copies.
 
     Examples:
 
@@ -229,7 +230,7 @@ def impute(
     output: TableOutput = "-",
     draws: Annotated[
         int,
-        typer.Option(min=1, help="The number of times to draw what is missing."),
+        typer.Option(min=1, help="The number of completed copies of each row."),
     ] = 1,
     require: Require = None,
     seed: Seed = 0,
@@ -242,10 +243,10 @@ def impute(
 ) -> None:
     """Fill in empty cells, drawn given the other values of their row.
 
-    The table has all columns of the data; those that the model does not know stay as they are. With
-    `--draws` there are several completed rows for each, and their `row` and `draw` come first:
-    multiple imputation. What is missing is taken to be missing at random. What fails a condition of
-    `--require` is drawn again.
+    The output has all columns of the data; those that the model does not know stay as they are.
+    With `--draws`, every row is completed several times (multiple imputation), and the columns
+    `row` and `draw` come first. Values are assumed to be missing at random. Draws that fail a
+    condition of `--require` are repeated.
 
     Examples:
 

@@ -59,26 +59,27 @@ def sample_rows(
     model = loaded(model_path, terminal)
     if wishes.any and (is_conditional(model) or given):
         raise typer.BadParameter(
-            "--set, --require and --privacy are for rows drawn as a whole: leave out --given, and "
-            "take a model of whole rows."
+            "--set, --require and --privacy are for draws of whole rows: leave out --given, and "
+            "use a model of whole rows."
         )
     if wishes.settings and (not hasattr(model, "impute") or method is not None):
         raise typer.BadParameter(
-            f"--set is for models that can fill in what is not given, without --method; "
+            f"--set needs a model that can fill in the other columns, and no --method; "
             f"{model_path} is a {type(model).__name__}. Fit a KernelChain: kexpfam fit DATA."
         )
     if is_conditional(model):
         if not given or method is not None:
             raise typer.BadParameter(
-                f"{model_path} is the density of a target given inputs: name the file of inputs "
-                "with --given, and no --method."
+                f"{model_path} is the density of a target given inputs: give the file of inputs "
+                "with --given, and leave out --method."
             )
         _sample_targets(model, given, n_rows or 1, output, terminal, seed, dialect)
         return
     if given and not hasattr(model, "impute"):
         raise typer.BadParameter(
-            f"--given is for densities of a target, and for models that can fill in what is not "
-            f"given; {model_path} is a {type(model).__name__}. Fit a KernelChain: kexpfam fit DATA."
+            f"--given needs a density of a target, or a model that can fill in the other "
+            f"columns; {model_path} is a {type(model).__name__}. Fit a KernelChain: kexpfam fit "
+            "DATA."
         )
     if method is not None and (given or "method" not in signature(model.sample).parameters):
         raise typer.BadParameter(

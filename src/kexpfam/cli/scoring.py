@@ -79,22 +79,22 @@ def _check_wanted(model: Any, path: str, wanted: Wanted) -> None:
     kind = type(model).__name__
     if wanted.surprise and is_conditional(model):
         raise typer.BadParameter(
-            f"--surprise is for densities of whole rows; {path} is that of a target."
+            f"--surprise needs a density of whole rows; {path} is that of a target."
         )
     if wanted.surprise and not hasattr(model, "surprise"):
         raise typer.BadParameter(
-            f"--surprise is not for a {kind}. Take --contributions: what each column adds to the "
-            "log density, given the columns before it."
+            f"--surprise is not available for a {kind}. Use --contributions: what each column "
+            "adds to the log density, given the columns before it."
         )
     if wanted.contributions and not hasattr(model, "contributions"):
         raise typer.BadParameter(
             f"--contributions are the terms of a KernelChain, and {path} is a {kind}."
-            + (" Take --surprise." if hasattr(model, "surprise") else "")
+            + (" Use --surprise." if hasattr(model, "surprise") else "")
         )
     if (wanted.gradient or wanted.laplacian) and not _places_of_gradient(model):
         raise typer.BadParameter(
             "--gradient and --laplacian need columns with a density, and all columns of "
-            f"{path} have probabilities. Take --contributions."
+            f"{path} have probabilities. Use --contributions."
         )
 
 

@@ -134,7 +134,7 @@ class Terminal:
     def _count_warnings(self) -> None:
         for kind, count in self._kinds.items():
             if count > 1:
-                self.remark(f"({count - 1} more warnings of the kind {kind}.)")
+                self.remark(f"({count - 1} more warnings of type {kind}.)")
 
 
 def _explained(error: Exception) -> str:

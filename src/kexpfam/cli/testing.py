@@ -95,6 +95,6 @@ def in_words(p_value: float) -> str:
     if p_value < 0.05:
         return "Some evidence that the rows differ from the model; more rows would tell."
     return (
-        "No sign that the rows differ from the model. (It is no proof that they do not, and says "
-        "little of rows that the model was fitted to.)"
+        "No sign that the rows differ from the model. (This does not prove that they agree, and "
+        "says little about rows that the model was fitted to.)"
     )

@@ -45,12 +45,15 @@ def compare(
     level: Annotated[
         float,
         typer.Option(
-            min=0.0001, max=0.5, metavar="P", help="Call changes sure whose p-value is at most P."
+            min=0.0001, max=0.5, metavar="P", help="Report changes whose p-value is at most P."
         ),
     ] = 0.05,
     permutations: Annotated[
         int,
-        typer.Option(min=19, help="No p-value is below 1 / (1 + the number of permutations)."),
+        typer.Option(
+            min=19,
+            help="The number of permutations N; no p-value can be smaller than 1 / (N + 1).",
+        ),
     ] = 999,
     divergence: Annotated[
         bool,
@@ -78,8 +81,8 @@ def compare(
     found by name, in any order, and may hold numbers, categories and empty cells; a column that
     only one table has must be left out with `--exclude`. The p-values of columns and of pairs of
     columns are corrected for their number. Divergences are in nats per row, estimated by densities
-    of other rows; they can be negative where the tables are nearly the same. The exit code is 0 for
-    any p-value unless `--fail-below` is given.
+    that were fitted to other rows; they can be negative where the tables are nearly the same. The
+    exit code is 0 for any p-value unless `--fail-below` is given.
 
     Examples:
 
@@ -113,8 +116,8 @@ def judge(
     method: Annotated[
         Literal["auto", "kernel", "finite_set"],
         typer.Option(
-            help="'kernel' takes quadratic time and 'finite_set' linear time; 'auto' uses the "
-            "latter from 5000 rows."
+            help="'kernel' takes quadratic time and 'finite_set' linear time; 'auto' uses "
+            "'finite_set' for 5000 rows or more."
         ),
     ] = "auto",
     seed: Seed = 0,
@@ -127,9 +130,9 @@ def judge(
 ) -> None:
     """Test whether rows come from a model (kernel Stein tests).
 
-    The test needs columns of real numbers. Use rows that the model was not fitted to, because it
-    agrees too well with those that it was fitted to. The exit code is 0 for any p-value unless
-    --fail-below is given.
+    The test needs columns of real numbers. Use rows that the model was not fitted to, because a
+    model agrees too well with its own training rows. The exit code is 0 for any p-value unless
+    `--fail-below` is given.
 
     Examples:
 

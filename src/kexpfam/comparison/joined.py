@@ -116,7 +116,8 @@ def _given(kinds: Any, chosen: Sequence[str]) -> dict[str, Any]:
     for name in given:
         if name not in chosen:
             raise ValueError(
-                f"kinds names {name!r}, which is no column that is compared.{nearest(name, chosen)}"
+                f"kinds names {name!r}, which is not one of the compared columns."
+                f"{nearest(name, chosen)}"
             )
     return given
 
@@ -147,8 +148,8 @@ def _joined(parts: Sequence[Cells], name: str, labels: tuple[str, str], *, as_wo
     else:
         kinds = [f"{_in_words(part)} in {label}" for part, label in zip(parts, labels, strict=True)]
         raise ValueError(
-            f"{_capital(name)} holds {kinds[0]} and {kinds[1]}. Mend it, leave it out, or compare "
-            "it as a category: --kind NAME=category on the command line, or "
+            f"{_capital(name)} holds {kinds[0]} and {kinds[1]}. Correct it, leave it out, or "
+            "compare it as a category: --kind NAME=category on the command line, or "
             "kinds={name: 'category'}."
         )
     values = [_values(part, family, mixed=len(families) > 1) for part in parts]

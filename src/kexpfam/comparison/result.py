@@ -162,8 +162,8 @@ class TableComparison:
         if self.differ:
             return f"The tables differ ({figure})."
         return (
-            f"No sign that the tables differ ({figure}). (It is no proof that they do not: small "
-            "differences need many rows.)"
+            f"No sign that the tables differ ({figure}). (This does not prove that they are "
+            "the same: small differences need many rows.)"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -30,8 +30,8 @@ def _lines(file: io.TextIOWrapper, path: Path) -> Iterator[str]:
         line = file.readline(_LONGEST)
         if len(line) == _LONGEST:
             raise ValueError(
-                f"{path}: line {number} has more than {_LONGEST:,} letters. Expected a row in each "
-                "line. Perhaps the file is damaged there."
+                f"{path}: line {number} has more than {_LONGEST:,} characters. Expected a row in "
+                "each line. Perhaps the file is damaged there."
             )
         if not line:
             return
@@ -46,7 +46,7 @@ def text_rows(path: Path, encoding: str, separator: str, n_skipped: int = 0) -> 
             yield from cut(itertools.islice(_lines(file, path), n_skipped, None), separator)
     except csv.Error as error:
         raise ValueError(
-            f"{path} cannot be cut into cells ({error}). Perhaps a quotation mark is not closed."
+            f"{path} cannot be split into cells ({error}). Perhaps a quotation mark is not closed."
         ) from error
     except UnicodeError as error:
         raise ValueError(
@@ -96,8 +96,8 @@ def _records(text: io.TextIOWrapper, path: Path) -> Iterator[dict[str, Any]]:
             record = json.loads(line)
         except _NO_JSON as error:
             raise ValueError(
-                f"{path}: line {number} is no JSON ({_said(error)}). Expected an object on each "
-                "line, or one list of objects."
+                f"{path}: line {number} is not valid JSON ({_said(error)}). Expected an object on "
+                "each line, or one list of objects."
             ) from None
         yield _checked(record, f"{path}: line {number}")
 
@@ -109,7 +109,7 @@ def _list_of_records(text: io.TextIOWrapper, path: Path) -> Iterator[dict[str, A
         raise
     except _NO_JSON as error:
         where = f": line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise ValueError(f"{path}{where} is no JSON ({_said(error)}).") from None
+        raise ValueError(f"{path}{where} is not valid JSON ({_said(error)}).") from None
     for number, record in enumerate(records, start=1):
         yield _checked(record, f"{path}: entry {number}")
 
@@ -117,7 +117,7 @@ def _list_of_records(text: io.TextIOWrapper, path: Path) -> Iterator[dict[str, A
 def _checked(record: Any, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(
-            f"{where} is no object with names and values. Expected one like "
+            f"{where} is not an object with names and values. Expected one like "
             '{"length": 1.5, "kind": "pike"} for each row.'
         )
     for name, value in record.items():

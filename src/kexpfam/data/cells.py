@@ -136,7 +136,8 @@ def _numbers(numbers: np.ndarray, name: str) -> np.ndarray:
     if infinite.any():
         raise ValueError(
             f"{name[:1].upper() + name[1:]} must hold finite numbers, or NaN where a value is "
-            f"missing; got {int(infinite.sum())} infinity. Put NaN in its place, or drop the rows."
+            f"missing; got infinity {int(infinite.sum())} times. Put NaN in its place, or "
+            "drop the rows."
         )
     return numbers
 

@@ -63,9 +63,9 @@ class DaskRows(RowSource):
             if type(error).__name__ != "KilledWorker":
                 raise
             raise MemoryError(
-                "Several workers of the cluster died over the same partition, most likely for "
-                "want of memory. Take smaller partitions, with X.rechunk or X.repartition, or "
-                "workers with more memory; their logs say what happened."
+                "Several workers of the cluster died over the same partition, most likely "
+                "because they ran out of memory. Use smaller partitions, with X.rechunk or "
+                "X.repartition, or workers with more memory; their logs say what happened."
             ) from error
         if result is None:
             raise ValueError("The Dask collection has no rows.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
@@ -41,14 +42,17 @@ def dropping(columns: Iterable[int], names: Sequence[str] | None) -> str:
     if names is None:
         numbers = ", ".join(map(str, shown))
         return f"numpy.delete(X, [{numbers}{more}], axis=1), where columns count from 0"
-    chosen = [str(names[column]) for column in shown]
-    in_python = f"X.drop(columns=[{', '.join(map(repr, chosen))}{more}])"
+    in_python = f"X.drop(columns=[{', '.join(repr(str(names[one])) for one in shown)}{more}])"
+    chosen = [str(names[column]) for column in columns]
     # An option cannot name a column without a name.
     if not all(name.strip() for name in chosen):
         return in_python
-    text = ",".join(chosen)
-    quoted = text if text.replace(",", "").isidentifier() else f"'{text}'"
-    return f"--exclude {quoted} on the command line, or {in_python}"
+    return f"{_excluding(chosen)} on the command line, or {in_python}"
+
+
+def _excluding(names: Iterable[str]) -> str:
+    """The option that leaves columns out, all of them, as a shell takes it."""
+    return f"--exclude {shlex.quote(','.join(names))}"
 
 
 def require_columns(label: str, names: Iterable[str], there: Sequence[str]) -> None:
@@ -113,9 +117,11 @@ def shared_columns(
             f"{label} has no column {several(missing)}." for label, missing in gone if missing
         ]
         both = sorted({name for _, missing in gone for name in missing}, key=everywhere.index)
+        if len(both) == len(wanted):
+            raise ValueError(f"{labels[0]} and {labels[1]} have no column in common.")
         raise ValueError(
-            f"{' '.join(sentences)} Compare the others: --exclude {','.join(both)} on the command "
-            f"line, or exclude={both!r}."
+            f"{' '.join(sentences)} Compare the others: {_excluding(both)} on the command line, or "
+            f"exclude={both!r}."
         )
     if not wanted:
         raise ValueError("No column is left to compare.")

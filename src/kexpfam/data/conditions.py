@@ -88,7 +88,7 @@ def read_condition(text: str, names: Sequence[str]) -> Condition:
     left, sign, right = found.groups()
     sides = _side(left, names, text), _side(right, names, text)
     if not any(is_column for is_column, _ in sides):
-        raise ValueError(f"{text!r} speaks of no column. The columns are {', '.join(names[:10])}.")
+        raise ValueError(f"{text!r} names no column. The columns are {', '.join(names[:10])}.")
     return Condition(text, sign, *sides)
 
 

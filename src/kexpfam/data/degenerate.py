@@ -105,7 +105,7 @@ def _outliers(rows: Float[np.ndarray, "k d"], names: Sequence[str] | None) -> li
         words = (
             f"{_capitalized(called(int(column), names))} holds {rows[row, column]:.4g}, while half "
             f"of its values lie between {quarters[0, column]:.4g} and {quarters[2, column]:.4g}: "
-            "units are set by that value alone. Remove such rows if they are mistakes, or take "
+            "units are set by that value alone. Remove such rows if they are mistakes, or use "
             "logarithms."
         )
         found.append(Degeneracy("outlier", None, words))

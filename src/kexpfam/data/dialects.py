@@ -79,7 +79,7 @@ def decoded(raw: bytes, whole: bool, encoding: str | None, label: str) -> tuple[
         unmarked = _utf16(raw)
         if unmarked is None:
             raise ValueError(
-                f"{label} is no text: it has bytes that are zero. If it is a table of another "
+                f"{label} is not text: it contains zero bytes. If it is a table of another "
                 "program, save it as CSV."
             )
         return _as_said(raw, whole, unmarked, label), unmarked, ""
@@ -116,7 +116,7 @@ def _as_said(raw: bytes, whole: bool, encoding: str, label: str) -> str:
     except UnicodeError as error:
         place = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
         raise ValueError(
-            f"{label} is no text in the encoding {encoding}: it breaks off{place}. Give another "
+            f"{label} is not text in the encoding {encoding}: it breaks off{place}. Give another "
             "--encoding, such as latin-1, or leave it out to have it recognized."
         ) from None
 

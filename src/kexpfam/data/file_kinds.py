@@ -113,7 +113,7 @@ def known_file(path: Path) -> str:
         raise ValueError(f"{path} is a {suffix(path)} file. {_FOREIGN[suffix(path)]}")
     if kind is None:
         raise ValueError(
-            f"{path} is of no kind that can be read. Expected a name ending in one of "
+            f"{path} is not a type of file that can be read. Expected a name ending in one of "
             f"{', '.join(FORMATS)}. Convert it first, or give fit a data frame."
         )
     if path.is_file():
@@ -165,7 +165,7 @@ def decompressed(path: Path) -> Any:
     for magic, what in _STRANGERS.items():
         if content.startswith(magic.lower()):
             reader.close()
-            raise ValueError(f"{path} is no table of text, but {what}.")
+            raise ValueError(f"{path} is not a text table but {what}.")
     return reader
 
 

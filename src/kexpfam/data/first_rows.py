@@ -113,9 +113,9 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
     n_skipped = n_lines_before(lines)
     if not is_whole and n_skipped >= len(lines) - 1:
         raise ValueError(
-            f"{path} has no line that ends within its first {len(text[:_LETTERS]):,} letters. "
-            "Expected a table with a row in each line. If rows are separated by something else, "
-            "write it again."
+            f"{path} has no line that ends within its first {len(text[:_LETTERS]):,} "
+            "characters. Expected a table with a row in each line. If rows are separated by "
+            "something else, write it again."
         )
     if n_skipped == len(lines):
         raise ValueError(f"{path} holds no table. Leave it out, or write it again.")
@@ -129,7 +129,7 @@ def _of_text(path: Path, dialect: Dialect) -> FirstRows:
                 break
     except csv.Error as error:
         raise ValueError(
-            f"{path} cannot be cut into cells ({error}). Perhaps a quotation mark is not closed."
+            f"{path} cannot be split into cells ({error}). Perhaps a quotation mark is not closed."
         ) from error
     if not is_whole and len(cells) > 1:
         cells.pop()  # it may have been cut off

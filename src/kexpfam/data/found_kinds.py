@@ -50,7 +50,7 @@ def kind_of(tally: Tally, name: str) -> ColumnKind:
             f"{_capitalized(name)} looks like free text or an identifier: {len(counts)} different "
             f"values in {tally.n_values} rows, such as {shown(str(next(iter(counts)))[:40])}. "
             "Leave it out, or make a category or numbers of it, such as a length. (If "
-            "it is a category all the same, say so: columns={name: 'category'}.)"
+            "it is a category after all, say so: columns={name: 'category'}.)"
         )
     return _category(counts)._replace(**common)
 
@@ -148,7 +148,7 @@ def kind_from(given: Any, tally: Tally, name: str) -> ColumnKind:
         found = _category(_short_counts(_all_counts(tally, parameter)))
         if kind == "boolean" and found.n_cells > 2:
             raise ValueError(
-                f"{parameter} is 'boolean', but there are {found.n_cells} different values. Take "
+                f"{parameter} is 'boolean', but there are {found.n_cells} different values. Use "
                 "'category'."
             )
         return found._replace(kind=kind, **common)
@@ -161,7 +161,7 @@ def kind_from(given: Any, tally: Tally, name: str) -> ColumnKind:
     if tally.family != "number" or tally.numbers is None:
         held = next(iter(tally.counts()), None)
         raise ValueError(
-            f"{parameter} is {kind!r}, but the column holds {shown(held)}. Take "
+            f"{parameter} is {kind!r}, but the column holds {shown(held)}. Use "
             "'category', or 'grade' with its levels in their order: ('grade', 'low', 'high')."
         )
     numbers, bounds = tally.numbers, _bounds_of(kind)
@@ -172,7 +172,7 @@ def kind_from(given: Any, tally: Tally, name: str) -> ColumnKind:
         atoms = tuple(sorted(_numbers_in(parameter, rest)))
     if kind in ("whole", "count") and not numbers.whole:
         raise ValueError(
-            f"{parameter} is {kind!r}, but there is {numbers.first_odd:g}. Take 'real'."
+            f"{parameter} is {kind!r}, but there is {numbers.first_odd:g}. Use 'real'."
         )
     beyond = [one for one in (numbers.low, numbers.high) if not bounds[0] <= one <= bounds[1]]
     if beyond:
@@ -191,7 +191,7 @@ def _all_counts(tally: Tally, parameter: str) -> dict[Any, float]:
     if not tally.is_complete:
         raise ValueError(
             f"{parameter} must have at most {MOST_VALUES:,} different values to be a category or a "
-            "grade, and there are more. Take 'real' or 'whole', or leave the column out."
+            "grade, and there are more. Use 'real' or 'whole', or leave the column out."
         )
     return tally.counts()
 

@@ -184,7 +184,7 @@ def _typed(column: Any, kind: ColumnKind, name: str, label: str, first: int) -> 
                 what = "number" if family == "number" else "truth value"
                 raise ValueError(
                     f"{label}: row {first + place + 1}, column {name!r} holds "
-                    f"{str(cell.as_py())!r}, which is no {what}, as it was in fit. Correct it, or "
+                    f"{str(cell.as_py())!r}, which is not a {what}, as in fit. Correct it, or "
                     "leave the cell empty."
                 ) from error
         raise

@@ -223,6 +223,11 @@ def mixed_table(
     )
 
 
+def _end(value: float) -> str:
+    """An end of a range: a whole number with all of its digits."""
+    return f"{value:.0f}" if value == np.rint(value) and abs(value) < 1e9 else f"{value:g}"
+
+
 def summarized(
     names: Sequence[str], kinds: Sequence[ColumnKind], codes: Float[np.ndarray, "n d"]
 ) -> list[ColumnSummary]:
@@ -232,7 +237,7 @@ def summarized(
         there = column[np.isfinite(column)]
         words = kind.details()
         if kind.names() is None and len(there):
-            words.insert(0, f"{there.min():g} to {there.max():g}")
+            words.insert(0, f"{_end(there.min())} to {_end(there.max())}")
         missing = float(np.isnan(column).mean()) if len(column) else 0.0
         found.append(ColumnSummary(name, kind.kind, "; ".join(words), missing))
     return found
@@ -259,7 +264,8 @@ def _wanted(given: Any, names: Sequence[str] | None, n_columns: int) -> dict[int
             place = places.get(str(column))
         if place is None:
             raise ValueError(
-                f"columns names {shown(column)}, which is no column of X.{nearest(column, places)}"
+                f"columns names {shown(column)}, which is not a column of X."
+                f"{nearest(column, places)}"
             )
         found[place] = kind
     return found

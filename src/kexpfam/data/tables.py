@@ -77,7 +77,7 @@ def _advice(X: Any, name: str) -> str:
     if hasattr(X, "__next__"):
         return f"Try numpy.concatenate(list({name}))."
     if hasattr(X, "get_params") or hasattr(X, "gradient"):
-        return "A model is no table: are the arguments in the right order?"
+        return "A model is not a table: are the arguments in the right order?"
     return ""
 
 

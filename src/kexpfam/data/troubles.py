@@ -52,7 +52,7 @@ def number_trouble(found: FirstRows, names: Sequence[str], first: int = 0) -> st
     comma = " If commas stand before decimals, give --decimal ','." if _COMMAS.match(odd) else ""
     return (
         f"{found.path}: row {first + one.first_odd + 1}, column {name!r} holds {odd!r}, which is "
-        f"no number.{comma} Correct it, or leave the row or the column out: {advice}"
+        f"not a number.{comma} Correct it, or leave the row or the column out: {advice}"
     )
 
 
@@ -85,7 +85,7 @@ def table_trouble(found: FirstRows, names: Sequence[str], known: Collection[str]
                 f"values in {one.n_values} rows, such as {cells[one.first_odd or 0][:40]!r}"
             )
             remedies["text"] = (
-                " If words are categories all the same, say so: --kind NAME=category."
+                " If the words are categories after all, say so: --kind NAME=category."
             )
     if not said:
         return None

@@ -36,6 +36,6 @@ def refuse_lone_weight(total: float) -> None:
     """Raise where one row has all the weight; the total is in units of the largest weight."""
     if total - 1 < _LEAST_SHARED:
         raise DegenerateTableError(
-            "Expected several rows that count, but one row has all of the weight but for "
-            f"{total - 1:.1g} of it. A single row has no density. Give weights of similar size."
+            "Expected several rows that count, but one row has all of the weight but "
+            f"{total - 1:.1g}. A single row has no density. Give weights of similar size."
         )

@@ -55,7 +55,7 @@ _STATISTICS = ("mean", "median", "mode")
 _KINDS = ("equal_tailed", "highest_density")
 _NO_SUMS = (
     "The likeliest tilt does not follow from sums over rows, so that none can be added or taken "
-    "away. Take solution='closed_form', or fit again to all rows."
+    "away. Use solution='closed_form', or fit again to all rows."
 )
 
 

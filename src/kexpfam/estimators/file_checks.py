@@ -62,8 +62,11 @@ def detector_fits(state: AnomalyFit, n_columns: int) -> bool:
     for folds in density.experts:
         for expert in folds:
             fits &= len(expert.layout.kinds) == n_columns
-            if expert.mixture is not None and density.kernels is not None:
-                fits &= expert.mixture.means.shape[1] == density.kernels.points.shape[1]
+            fits &= len(expert.layout.numerics) == len(density.more_noise)
+    near, n_numbers = density.neighbors, len(density.more_noise)
+    fits &= near.points.shape[1] == len(near.columns) == n_numbers + len(near.deviations)
+    fits &= len(near.points) == len(near.point_folds) > 0
+    fits &= bool((near.deviations > 0).all()) and near.noise > 0
     return fits
 
 

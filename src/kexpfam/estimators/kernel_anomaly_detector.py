@@ -33,9 +33,9 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     """Finds unusual rows in a table of numbers and categories, at a stated false-alarm rate.
 
     A row is unusual where the density of the table is low. The density is a pool of the Gaussian
-    mixtures that `KernelChain` begins with and of a kernel density estimate, with noise added to
+    mixtures that `KernelChain` begins with and of a nearest-neighbor density. Noise is added to
     every column, so that columns with few different values do not decide everything. Every training
-    row is judged by densities that were fitted without it (five folds), and the scores found so
+    row is judged by densities that were fitted without it (five folds), and the resulting scores
     say how high the score of an ordinary row can be: a new row is an anomaly if its p-value, the
     share of training rows at least as unusual, is at most `false_alarms`.
 
@@ -78,10 +78,10 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     anomalies themselves, `false_alarms` is the share of training rows that is flagged, which PyOD
     calls `contamination`.
 
-    Missing values are integrated out: they make a row neither more nor less unusual. A category
-    that was never seen counts as one that occurs once in all rows. At most 50 000 distinct rows are
-    fitted to. A file written by `save` holds training rows, in robust units: kernels stand around
-    up to 4000 of them.
+    Missing values are left out: they make a row neither more nor less unusual. A category that was
+    never seen counts as one that occurs once in all rows. At most 50 000 distinct rows are used.
+    Neighbors are looked for among 4000 of them, which a file written by `save` contains in robust
+    units.
 
     Examples
     --------

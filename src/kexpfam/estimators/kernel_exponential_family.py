@@ -565,7 +565,7 @@ class KernelExponentialFamily(
         if isinstance(self.basis, InteractionFeatures):
             raise ValueError(
                 "basis must be one of KernelExponentialFamily's own; got InteractionFeatures, "
-                "which are drawn in the whitened coordinates of KernelDiffusion. Take "
+                "which are drawn in the whitened coordinates of KernelDiffusion. Use "
                 f"KernelDiffusion(basis={self.basis!r}), or basis='fourier' here."
             )
         return FamilySettings(
@@ -606,7 +606,7 @@ class KernelExponentialFamily(
         if solution == "likelihood" and n_columns > 2:
             raise ValueError(
                 "solution='likelihood' integrates over all columns, and so is for one or two of "
-                f"them; got {n_columns}. Take solution='closed_form', or KernelDiffusion; for one "
+                f"them; got {n_columns}. Use solution='closed_form', or KernelDiffusion; for one "
                 "column given the others, ConditionalKernelExponentialFamily."
             )
         return str(solution)

@@ -98,7 +98,7 @@ def _warn_of_lattice(y: Float[np.ndarray, " n"]) -> None:
     if len(y) >= _FEWEST_FOR_LATTICE and count < _LATTICE_SHARE * len(y):
         warnings.warn(
             f"y has only {count} distinct values in {len(y)} rows. A density between the points "
-            "of a lattice is a choice, not a measurement: take lattice='auto' for the probability "
+            "of a lattice is a choice, not a measurement: use lattice='auto' for the probability "
             "of each point, or a classifier for a few grades.",
             DegenerateTableWarning,
             stacklevel=5,

@@ -61,7 +61,7 @@ class ExactFeatures:
             raise ValueError(
                 f"The exact solution for {n_rows} distinct rows of {n_columns} columns has "
                 f"{count} functions and would need about {gigabytes:.1f} GB of memory; the limit "
-                f"is {self.largest} functions. Take basis='nystrom' or basis='fourier', fewer rows "
+                f"is {self.largest} functions. Use basis='nystrom' or basis='fourier', fewer rows "
                 f"(up to {self.largest // (n_columns + 1)}), or ExactFeatures(largest={count})."
             )
         functionals = ("gradient", "laplacian")

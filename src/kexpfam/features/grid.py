@@ -258,7 +258,7 @@ class GridFeatures:
         if n_columns > _MOST_COLUMNS:
             raise ValueError(
                 f"basis='grid' is for at most {_MOST_COLUMNS} columns, because its number of "
-                f"frequencies grows as a power of theirs; got {n_columns}. Take basis='fourier'."
+                f"frequencies grows as a power of theirs; got {n_columns}. Use basis='fourier'."
             )
         require_finufft()  # missing now rather than after the tuning
         reach = 1

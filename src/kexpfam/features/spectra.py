@@ -131,7 +131,7 @@ class Matern:
         if order != int(order):
             raise ValueError(
                 "Kernel sections of a Matérn kernel are written out for half-integer nu (2.5, 3.5, "
-                f"…); got nu={self.nu:g}. Take one of these, or basis='fourier'."
+                f"…); got nu={self.nu:g}. Use one of these, or basis='fourier'."
             )
         double = math.factorial(2 * int(order)) / (2 ** int(order) * math.factorial(int(order)))
         return _bessel_profile(int(order), 2 * self.nu * squares) / double

@@ -220,7 +220,7 @@ def _split(
         raise ValueError(
             f"locations='optimized' expects at least {least} rows to choose locations by and as "
             f"many to test on; got {n_train} and {n_rows - n_train} of {n_rows} rows with "
-            f"train_fraction={train_fraction:g}. Bring more rows, change train_fraction, or take "
+            f"train_fraction={train_fraction:g}. Bring more rows, change train_fraction, or use "
             "locations='gaussian'."
         )
     order = generator.permutation(n_rows)

@@ -100,8 +100,8 @@ class NearestRows:
         if self.are_near:
             return (
                 f"Synthetic rows are nearer to training rows than held-out rows are, in "
-                f"{self.nearer:.0%} of comparisons (50 % is expected): the model repeats rows that "
-                "it was fitted to."
+                f"{self.nearer:.0%} of comparisons (50 % is expected). The model may repeat rows "
+                "that it was fitted to."
             )
         return (
             "Synthetic rows are no nearer to training rows than held-out rows are "

@@ -179,7 +179,7 @@ def _of_another_fit(path: Path) -> str:
 
 def _damaged(path: Path, error: Any) -> str:
     return (
-        f"{path} is no checkpoint, or a damaged one ({error}). Give checkpoint another name, or "
+        f"{path} is not a checkpoint, or is damaged ({error}). Give checkpoint another name, or "
         "remove the file if it is an old checkpoint."
     )
 
@@ -253,7 +253,7 @@ class CheckpointedWalk:
         if summation.noise.moments_follow_scale(summation.basis):
             raise ValueError(
                 "A checkpoint is for fits with one pass over the rows; this noise or basis makes "
-                "one for every noise scale. Take noise='gaussian' with basis='fourier'."
+                "one for every noise scale. Use noise='gaussian' with basis='fourier'."
             )
         return self.total(source, summation)
 

@@ -83,10 +83,10 @@ class Noise:
         if not basis.averages(self):
             raise ValueError(
                 f"This basis ({type(basis).__name__}) does not average over {self!r} in closed "
-                "form. Take "
+                "form. Use "
                 "noise=None (plain score matching) or noise='auto'; or draw the noise, "
                 "noise=MonteCarloNoise(distribution); or expand it for small scales, "
-                "noise=TaylorNoise(distribution); or take basis='fourier', which averages any "
+                "noise=TaylorNoise(distribution); or use basis='fourier', which averages any "
                 "symmetric distribution."
             )
         return self
@@ -203,7 +203,7 @@ class NoNoise(GaussianNoise):
         if not basis.averages(self):
             raise ValueError(
                 f"Plain score matching needs functions with two derivatives; {basis!r} has "
-                f"{basis.n_derivatives:g}. Take noise='gaussian', or a smoother basis."
+                f"{basis.n_derivatives:g}. Use noise='gaussian', or a smoother basis."
             )
         return self
 

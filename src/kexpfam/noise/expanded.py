@@ -70,7 +70,7 @@ class TaylorNoise(TreatedNoise):
         if basis.n_derivatives < 4:
             raise ValueError(
                 "Taylor denoising needs functions with four derivatives; those of "
-                f"{type(basis).__name__} have {basis.n_derivatives:g}. Take MonteCarloNoise, or a "
+                f"{type(basis).__name__} have {basis.n_derivatives:g}. Use MonteCarloNoise, or a "
                 "smoother kernel or degree."
             )
         return self

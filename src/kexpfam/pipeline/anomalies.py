@@ -4,11 +4,11 @@ rows → kinds of columns (numbers are real, whatever their bounds), robust unit
      → distinct rows in folds
      → twice, with and without power transforms: size and shrinkage of a mixture
      → mixtures and categories of the rows outside of each fold, with noise
-     → the width of a kernel around each row, by leaving rows out one by one
+     → rows that may be neighbors
      → the abnormality of every row under the densities that have not seen it
 
-Units, the size of the mixtures and the width of the kernels are chosen once, on all rows: they are
-a few numbers for the whole table, and choosing them for every fold would take five times as long.
+Units and the size of the mixtures are chosen once, on all rows: they are a few numbers for a whole
+table, and choosing them for every fold would take five times as long.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from kexpfam.data.layout import Layout, layout_of
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.mixed import MixedTable, read_mixed
 from kexpfam.data.tails import Tails, robust_tails
-from kexpfam.logarithms import log_sum_exp
 from kexpfam.model.chain import ChainDensity
 from kexpfam.model.chain_terms import CategoryTerm
 from kexpfam.model.expected import Expected, expected_values
-from kexpfam.model.pooled import KernelPoints, PooledDensity, noisy
+from kexpfam.model.pooled import Neighbors, PooledDensity, neighbor_rows, noisy
 from kexpfam.pipeline.chain_ground import N_FOLDS, distinct_rows, require_distinct_rows
 from kexpfam.progress import Progress
 from kexpfam.threads import in_turn, one_blas_thread
@@ -40,12 +39,13 @@ from kexpfam.tuning.table_rows import TableRows
 __all__ = ["AnomalyFit", "expected_without_folds", "fit_anomalies", "read_for_anomalies"]
 
 _COORDINATES: tuple[MarginalKind, ...] = (None, "yeo_johnson")
-# Noise added to every number, in units of the column's spread. By the mean AUROC over 45 one-class
-# problems made of classification tables (benchmarks/anomaly_choices.py) 0.03 is as good.
-NOISE = 0.1
-# Kernels stand around so many rows at most, and their width is chosen by so many.
-_MOST_POINTS, _JUDGES = 4000, 1000
-_BANDWIDTHS = np.geomspace(NOISE, 2.0, 12)
+# Noise added to every number, in units of the column's spread, and that for columns that repeat
+# their values, times the probability that two rows have the same one. Both, the number of neighbors
+# and their weight in the pool were chosen by the mean AUROC over one-class problems made of other
+# tables (benchmarks/anomaly_choices.py), where 0.03 to 0.3 and 1 to 2 are nearly as good.
+NOISE, TIE_NOISE = 0.1, 2.0
+# Neighbors are looked for among so many rows at most.
+_MOST_POINTS = 4000
 
 
 class AnomalyFit(NamedTuple):
@@ -131,7 +131,9 @@ def fit_anomalies(
         )
         for base in bases
     )
-    density = PooledDensity(experts, _kernels(rows, bases[0]), len(codes))
+    more_noise = (NOISE + TIE_NOISE * _ties(numbers[:, list(layout.numerics)])) ** 2 - NOISE**2
+    neighbors = _neighbors(rows, bases[0])
+    density = PooledDensity(experts, more_noise, neighbors, len(codes))
     found = density.abnormality(numbers)[np.arange(len(codes)), folds]
     return AnomalyFit(density, table, tails, found, folds)
 
@@ -165,21 +167,28 @@ def _expert(
         nobody = np.zeros(int(members.sum()), bool)
         shift, root = whitening(base.filled[members], rows.weights[members], nobody)
         mixture = base._replace(shift=shift, root=root).fitted_to(rows, members)
-    return noisy(replace(base.density(rows.layout, mixture), category_terms=terms), NOISE)
+    noise = np.full(len(rows.layout.numerics), NOISE**2)
+    return noisy(replace(base.density(rows.layout, mixture), category_terms=terms), noise)
 
 
-def _kernels(rows: TableRows, base: BaseChoice) -> KernelPoints | None:
-    """Of the width under which rows are likeliest that are left out one by one."""
-    if base.average is None:
-        return None
-    points, weights = base.filled[:_MOST_POINTS], rows.weights[:_MOST_POINTS]
-    some, counts = points[:_JUDGES], weights[:_JUDGES]
-    squares = (some**2).sum(axis=1)[:, None] + (points**2).sum(axis=1) - 2 * some @ points.T
-    squares[np.arange(len(some)), np.arange(len(some))] = np.inf
-    likelihoods = [
-        np.average(log_sum_exp(-squares / (2 * width**2), axis=1), weights=counts)
-        - points.shape[1] * np.log(width)
-        for width in _BANDWIDTHS
-    ]
-    width = float(_BANDWIDTHS[int(np.argmax(likelihoods))])
-    return KernelPoints(points, rows.folds[:_MOST_POINTS], width)
+def _ties(numbers: Float[np.ndarray, "n m"]) -> Float[np.ndarray, " m"]:
+    """The probability that two values of a column are the same."""
+    found = np.zeros(numbers.shape[1])
+    for place, column in enumerate(numbers.T):
+        _, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+        found[place] = ((counts / max(counts.sum(), 1)) ** 2).sum()
+    return found
+
+
+def _neighbors(rows: TableRows, base: BaseChoice) -> Neighbors:
+    """Complete rows, in the coordinates of the first mixtures."""
+    layout = rows.layout
+    deviations = layout.indicators(rows.parts)[:, len(layout.flagged) :].std(axis=0)
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    density = base.density(layout, None)
+    points, columns = neighbor_rows(density, rows.parts, deviations)
+    n_numbers = len(layout.numerics)
+    points[:, :n_numbers] = base.filled[:, base.filled.shape[1] - n_numbers :]
+    # A level that is not known is the first one.
+    some = np.nan_to_num(points[:_MOST_POINTS])
+    return Neighbors(some, rows.folds[:_MOST_POINTS], columns, deviations, NOISE)

@@ -55,6 +55,6 @@ def require_means(basis: Basis, noise: Noise) -> None:
     raise ValueError(
         "solution='likelihood' needs basis='fourier' or 'grid', and a noise that is averaged in "
         "closed form or none: the means of these functions over the rows are all that it takes. "
-        f"Got {type(basis).__name__} and {type(noise).__name__}. Take one of these, or "
+        f"Got {type(basis).__name__} and {type(noise).__name__}. Use one of these, or "
         "solution='closed_form'."
     )

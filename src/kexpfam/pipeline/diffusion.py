@@ -179,7 +179,7 @@ def fit_diffusion(
     if len(sketch.rows) < _FEWEST_ROWS:
         raise ValueError(
             f"KernelDiffusion needs at least {_FEWEST_ROWS} distinct rows, since some are held "
-            f"out; got {len(sketch.rows)}. Give more rows, or take KernelExponentialFamily."
+            f"out; got {len(sketch.rows)}. Give more rows, or use KernelExponentialFamily."
         )
     table = _Table(sketching, spread, gaps, number_folds(sketch.keys, _N_FOLDS))
     rows = _sketch_rows(sketch, table)

@@ -220,7 +220,7 @@ def fit_family(
         warnings.warn(
             f"With penalty={settings.given.penalty:g} the model does not beat its base density on "
             f"held-out rows. {fit.health.about_the_tilt} Try penalty='auto', or gate=False to "
-            "have it all the same.",
+            "keep it anyway.",
             TuningWarning,
             stacklevel=3,
         )
@@ -355,7 +355,7 @@ def _fitting(settings: FamilySettings, basis: Basis) -> FamilySettings:
     if basis.n_derivatives < 2 and settings.criterion == "score_matching":
         raise ValueError(
             "The noise-free score matching loss does not exist for functions with kinks "
-            f"({basis.n_derivatives:g} derivative). Take criterion='likelihood'."
+            f"({basis.n_derivatives:g} derivative). Use criterion='likelihood'."
         )
     given = settings.given
     if isinstance(noise, NoNoise):

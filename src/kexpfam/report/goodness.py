@@ -36,7 +36,7 @@ def goodness_section(evidence: Evidence) -> Section | None:
     """Whether the judged rows look like rows of the model; None without such rows."""
     if not len(evidence.rows):
         return None
-    title = "Whether the rows look like draws of it"
+    title = "Whether rows look like draws from the model"
     if evidence.columns_without_gradient:
         return _by_log_density(evidence, title)
     try:
@@ -117,13 +117,13 @@ def _by_log_density(evidence: Evidence, title: str) -> Section:
         # Many rows find faults that hardly matter.
         good = None
     words += {
-        True: "no sign of a difference. That is no proof that there is none.",
+        True: "no sign of a difference. That does not prove that there is none.",
         None: f"some sign of a difference{', though a small one' if p_value <= 0.01 else ''}.",
-        False: "the rows are not like draws of the model.",
+        False: "the rows are not like draws from the model.",
     }[good]
     caution = (
-        "Where a model is right, rows and draws have log densities alike. This finds rows that are "
-        "less likely or likelier than they should be, and no fault that leaves log densities as "
+        "If a model is right, rows and draws have similar log densities. This test finds rows that "
+        "are more or less likely than they should be, but no fault that leaves log densities as "
         "they are: look at the columns below, too."
     )
     body = joined(
@@ -192,5 +192,5 @@ def _in_words(p_value: float, rows: str) -> str:
         )
     return (
         f"The kernel Stein test finds no difference between the {rows} and rows of the model "
-        f"(p = {shown}). That is no proof that there is none."
+        f"(p = {shown}). That does not prove that there is none."
     )

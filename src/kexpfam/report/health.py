@@ -60,7 +60,7 @@ def health_section(evidence: Evidence) -> Section:
             for one in health.headlines()
         ),
     )
-    return Section("health", "Whether the numbers can be relied upon", body, data, tiles)
+    return Section("health", "Whether the numbers can be trusted", body, data, tiles)
 
 
 def _printed(value: str) -> str:

@@ -194,7 +194,7 @@ def _peer_chart(evidence: Evidence, peers: list[PeerResult]) -> Html | None:
     return element(
         "figure",
         interval_chart(intervals, f"Gain of {name} {label}", axis),
-        element("figcaption", f"Right of zero {name} is better."),
+        element("figcaption", f"To the right of zero, {name} is better."),
     )
 
 
@@ -224,7 +224,7 @@ def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
     names = {peer.name for peer in peers}
     who = []
     if names - {PRODUCT, BASE}:
-        who.append("The others are scikit-learn’s, with every column divided by its deviation.")
+        who.append("The others are those of scikit-learn, with columns in standard units.")
     if PRODUCT in names:
         who.append(
             f"The {PRODUCT} has a mixture, or shares of levels, for each column by itself, as if "
@@ -235,10 +235,10 @@ def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
     if evidence.fitted_here:
         used = count(len(evidence.training), "training row")
         return f"{' '.join(who)} All are fitted to {used}, or to fewer where the table says so."
-    others = "All others but this are" if BASE in names else "The others are"
+    others = "All but this one are" if BASE in names else "The others are"
     return (
-        "The model came fitted, and what it was fitted to is not known here: if some of these rows "
-        f"were among it, its figure flatters it. {' '.join(who)} {others} fitted to four fifths of "
+        "The model was fitted before, and to which rows is not known here: if some of these were "
+        f"among them, its figure is too good. {' '.join(who)} {others} fitted to four fifths of "
         "the given rows and judged by the rest, five times."
     )
 
@@ -270,7 +270,7 @@ def _about_training(evidence: Evidence, mean: float, training: tuple[float, floa
     rows = count(len(evidence.training_log_density), "training row")
     return element(
         "p",
-        f"At {rows} the mean is {with_error(*training)}, {number(abs(training[0] - mean), 2)} nats "
-        f"{'more' if training[0] > mean else 'less'} than at held-out ones.",
+        f"On {rows} the mean is {with_error(*training)}, {number(abs(training[0] - mean), 2)} nats "
+        f"{'more' if training[0] > mean else 'less'} than on held-out rows.",
         class_="note",
     )

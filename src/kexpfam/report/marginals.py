@@ -57,8 +57,8 @@ def marginals_section(evidence: Evidence) -> Section:
             element("div", *(picture for picture, _ in pictures), class_="gallery"),
             element(
                 "p",
-                "Where a model is right, rows and draws have log densities alike. Rows that lie "
-                "lower than draws do are rows that it does not expect.",
+                "If a model is right, rows and draws have similar log densities. Rows with lower "
+                "log densities than the draws are rows that the model does not expect.",
                 class_="note",
             )
             if len(evidence.rows)

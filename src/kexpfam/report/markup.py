@@ -119,7 +119,9 @@ def with_error(value: float, error: float) -> str:
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return number(value)
     decimals = min(max(1 - math.floor(math.log10(error)), 0), 12)
-    return f"{value:.{decimals}f}\u00a0±\u00a0{error:.{decimals}f}".replace("-", "−")
+    # Rounded first, and without a minus before zero.
+    rounded = round(value, decimals) + 0.0
+    return f"{rounded:.{decimals}f}\u00a0±\u00a0{error:.{decimals}f}".replace("-", "−")
 
 
 def count(amount: int, noun: str) -> str:

@@ -83,11 +83,11 @@ def _in_words(evidence: Evidence, shares: Float[np.ndarray, " n"]) -> str:
     """How many rows lie far out, and how many would by chance."""
     far = int((shares <= _FAR_OUT).sum())
     chance = _FAR_OUT * len(shares)
-    expected = f"about {number(chance, 1)}" if chance >= 1 else "less than one"
+    expected = f"about {number(chance, 1)}" if chance >= 1 else "fewer than one"
     return (
-        f"{far or 'None'} of {count(len(shares), evidence.kind)} {'is' if far == 1 else 'are'} "
-        "less likely than all but one in a thousand of the model’s draws, where "
-        f"{expected} would be by chance."
+        f"{far or 'None'} of {count(len(shares), evidence.kind)} {'are' if far > 1 else 'is'} as "
+        "unlikely as the least likely thousandth of the model’s draws; by chance, "
+        f"{expected} would be."
     )
 
 

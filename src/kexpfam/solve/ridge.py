@@ -81,7 +81,7 @@ def minimizer(system: QuadraticSystem, penalty: float) -> Float[np.ndarray, " m"
         raise SingularSystemError(
             "The linear system for the coefficients is singular to working precision with "
             f"penalty={penalty:g} and {len(matrix)} functions (reciprocal condition number "
-            f"{condition:.1e}). Take a larger penalty, say {enough:.0e} or more, or fewer "
+            f"{condition:.1e}). Use a larger penalty, say {enough:.0e} or more, or fewer "
             "components."
         )
     return -cho_solve((factor, True), system.linear)

@@ -66,7 +66,7 @@ def found_step(y: Float[np.ndarray, " n"], wanted: float | str | None) -> float 
             return None
         raise ValueError(
             f"lattice={step:g} has {steps[-1]:.0f} points between the smallest and largest target; "
-            f"expected at most {_MOST_POINTS // 2}. With as many, take lattice=None: a density."
+            f"expected at most {_MOST_POINTS // 2}. With so many, use lattice=None: a density."
         )
     if wanted == "auto":
         return None

@@ -40,7 +40,7 @@ def test_conditions_hold_row_by_row_and_where_nothing_is_known(text, expected):
     [
         ("low", "must compare two things"),
         ("low < high < 3", "must compare two things"),
-        ("1 < 2", "speaks of no column"),
+        ("1 < 2", "names no column"),
         ("hihg > 2", "Did you mean 'high'"),
         ("__import__('os').system('true') == 0", "must compare two things"),
         ("low + high > 2", "neither a column nor a number"),

@@ -110,7 +110,7 @@ def test_blocks_are_typed_as_a_model_has_them(file):
     assert block["new"].isna().all()
     with pytest.raises(ValueError, match=r"no column 'cod'.*Did you mean 'code'"):
         list(read_blocks([file], {"cod": kinds["code"]}))
-    with pytest.raises(ValueError, match="row 3, column 'code' holds 'x', which is no number"):
+    with pytest.raises(ValueError, match="row 3, column 'code' holds 'x', which is not a number"):
         list(read_blocks([file], {"code": ColumnKind("real")}))
-    with pytest.raises(ValueError, match="column 'word' holds 'a', which is no truth value"):
+    with pytest.raises(ValueError, match="column 'word' holds 'a', which is not a truth value"):
         list(read_blocks([file], {"word": kinds["flag"]}))

@@ -53,7 +53,7 @@ def test_copies_are_flagged():
     # Half of them nearer than all, the others nearer than half: three quarters.
     assert found.nearer == pytest.approx(0.75, abs=0.05)
     assert found.below_low > 0.5
-    assert "repeats rows" in str(found)
+    assert "may repeat rows" in str(found)
 
 
 def test_noise_on_copies_is_seen():
