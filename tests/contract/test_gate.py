@@ -169,7 +169,7 @@ def test_a_table_that_is_well_fitted_is_not():
     assert {"Optimism", "Held-out rows below draws"} <= set(names)
 
 
-def test_one_judgement_of_the_normalizer():
+def test_one_judgment_of_the_normalizer():
     compared = nothing_compared()
     good = NormalizerEstimate(1.0, 0.01, 5000.0, 0.3)
     assert Health(True, compared, good).good

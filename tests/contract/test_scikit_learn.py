@@ -86,7 +86,7 @@ def test_asking_before_fitting(method, rows):
         getattr(quick(), method)(rows)
 
 
-def test_an_unreliable_normaliser_warns_with_its_own_class():
+def test_an_unreliable_normalizer_warns_with_its_own_class():
     generator = np.random.default_rng(0)
     X = np.concatenate([generator.normal(-5, 0.1, (60, 1)), generator.normal(5, 0.1, (60, 1))])
     model = quick(base="gaussian", length_scale=0.05, noise_scale=0.0, penalty=1e-8)

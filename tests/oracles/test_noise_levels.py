@@ -327,7 +327,7 @@ def test_the_smoothed_gradient_is_that_of_the_smoothed_density(ring_model, gener
 
 
 @pytest.mark.parametrize("known", [np.zeros((0, 2)), np.array([[1.0, 0.5]])])
-def test_conditional_draws_of_a_mixture_have_its_conditional_law(known, basis, mixture, generator):
+def test_conditional_draws_of_a_mixture_are_distributed_like_it(known, basis, mixture, generator):
     """Given one combination of the columns, or nothing: against rejection from many draws."""
     count, target = 4000, 0.3
     drawn = conditional_draws(

@@ -193,7 +193,7 @@ def smallest_p_value(rows):
     return min(kstest(column, norm.cdf).pvalue for column in (*normal.T, normal.sum(1) / 2**0.5))
 
 
-def test_the_law_does_not_change_under_the_walk():
+def test_the_distribution_does_not_change_under_the_walk():
     """Chains that start from the very distribution are still distributed by it after eight steps.
 
     Independent chains, so that ranks can be tested. Steps without rejection fail the same test.

@@ -70,7 +70,7 @@ class Average(NamedTuple):
     mixtures: tuple[GaussianMixtureDensity, ...]
 
     def widened(self, factor: float) -> Average:
-        """With deviations times a factor."""
+        """With standard deviations times a factor."""
         return Average(tuple(mixture.widened(factor) for mixture in self.mixtures))
 
     def density(self) -> GaussianMixtureDensity:

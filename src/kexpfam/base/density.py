@@ -111,7 +111,7 @@ class Completed:
 
 
 def _spread(rows: Float[np.ndarray, "n d"]) -> float:
-    """A typical deviation of the columns, to measure difference steps by."""
+    """A typical standard deviation of the columns, to measure difference steps by."""
     spread = float(rows.std(axis=0).mean())
     return spread if spread > 0 else 1.0
 

@@ -230,7 +230,7 @@ class GaussianMixtureDensity:
         return draws
 
     def widened(self, factor: float) -> GaussianMixtureDensity:
-        """The same mixture with every component's deviations multiplied by `factor`."""
+        """The same mixture with every component's standard deviations multiplied by `factor`."""
         return GaussianMixtureDensity(self.weights, self.means, factor**2 * self.covariances)
 
     def widened_log_densities(

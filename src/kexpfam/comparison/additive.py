@@ -9,7 +9,7 @@ With a and b fitted, and the functions r of the pair cleared of what the fit can
 
     r̃ = r − M (MᵀWM + 1)⁻¹ MᵀW r,      W = π (1 − π),      z = Σ (y − π) r̃ / √(Σ W r̃²),
 
-z has deviation one where the ratio is such a product, to first order in 1/√N.
+z has standard deviation one where the ratio is such a product, to first order in 1/√N.
 
 | symbol | name      | shape  |
 |--------|-----------|--------|
@@ -37,7 +37,7 @@ def beyond_additive(
 ) -> Float[np.ndarray, " q"]:
     """Standardized differences of the functions of a pair, beside the moves of its columns."""
     inputs = np.concatenate([np.ones((len(additive), 1)), additive], axis=1)
-    # A normal prior of deviation one holds coefficients where rows are few or tables apart.
+    # A standard normal prior holds coefficients where rows are few or tables apart.
     penalty = np.eye(inputs.shape[1])
     penalty[0, 0] = 1e-6
     coefficients = np.zeros(inputs.shape[1])

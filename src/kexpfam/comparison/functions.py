@@ -69,7 +69,7 @@ _LEAST_PENALTY = 1e-4
 
 
 class ColumnFunctions(NamedTuple):
-    """Functions of one column, each with mean zero and deviation one over the rows of both tables.
+    """Functions of one column, with mean zero and standard deviation one over both tables' rows.
 
     | name    | shape  | meaning                                                                 |
     |---------|--------|-------------------------------------------------------------------------|
@@ -141,7 +141,7 @@ def _middle_ranks(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _standardized(values: Float[np.ndarray, "N k"], drop: bool = True) -> Float[np.ndarray, "N k"]:
-    """Mean zero and deviation one; what is constant is dropped, or zero."""
+    """Mean zero and standard deviation one; what is constant is dropped, or zero."""
     values = values - values.mean(axis=0)
     spread = values.std(axis=0)
     varies = spread > _LEAST_SPREAD

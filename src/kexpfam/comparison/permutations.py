@@ -1,8 +1,8 @@
 """Differences of means between two tables, as they are and after permutations of the labels.
 
 Where the rows of both tables come from one distribution, all ways of saying which N₁ of the N rows
-are the first table's are equally likely. A function with mean zero and deviation one over all rows
-has the difference of means
+are the first table's are equally likely. A function with mean zero and standard deviation one
+over all rows has the difference of means
 
     z = (mean over the second table − mean over the first) · √(N₁ N₂ (N − 1)) / N,
 

@@ -94,7 +94,7 @@ def deep_kexpfam(
     | duplicates  | kept                                                             |
     | dequantise  | plus U(±g_j), g_j the median gap between values of column j      |
     | order       | permuted by the same generator                                   |
-    | units       | principal components of all rows, each scaled to deviation one   |
+    | units       | principal components of all rows, each scaled to standard deviation one   |
     | split       | last 10 % test, the last 10 % of the rest validation             |
 
     The noise, the whitening and the validation rows are those of the authors' code, which
@@ -195,7 +195,7 @@ def _last_tenths(rows: Float[np.ndarray, "n d"]) -> tuple[np.ndarray, np.ndarray
 def _standardizing(
     rows: Float[np.ndarray, "n d"],
 ) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
-    """Center and transform that give these rows mean zero and deviation one by column."""
+    """Center and transform that give these rows mean zero and standard deviation one by column."""
     return rows.mean(axis=0), np.diag(1 / rows.std(axis=0))
 
 

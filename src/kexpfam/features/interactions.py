@@ -3,7 +3,7 @@
 A frequency w is drawn as v/ℓ, v normal on `order` coordinates and zero elsewhere, ℓ log-uniform. A
 cosine of w·x is then an interaction of at most `order` columns, and f an additive model over
 interactions (an ANOVA kernel). Half of the frequencies live along the columns and half along the
-principal axes: in whitened coordinates z, where columns (in units of their deviation) are
+principal axes: in whitened coordinates z, where columns (in units of their standard deviation) are
 u = D⁻¹Az, a frequency v along the columns is AᵀD⁻¹v.
 
 | symbol | name         | shape  |

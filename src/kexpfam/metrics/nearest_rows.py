@@ -262,7 +262,7 @@ def _told_apart(
 def _scales(
     known: Float[np.ndarray, "n d"], is_category: Bool[np.ndarray, " d"]
 ) -> Float[np.ndarray, " d"]:
-    """Robust spreads of the numbers; the deviation where half of the values are equal."""
+    """Robust spreads of the numbers; the standard deviation where half of the values are equal."""
     scales = np.ones(known.shape[1])
     for place in np.flatnonzero(~is_category):
         values = known[~np.isnan(known[:, place]), place]

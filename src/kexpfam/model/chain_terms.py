@@ -21,7 +21,7 @@ _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 
 
 class Scores(NamedTuple):
-    """A few directions in which the indicators vary most, in units of their deviation."""
+    """A few directions in which the indicators vary most, in units of their standard deviation."""
 
     center: Float[np.ndarray, " u"]
     directions: Float[np.ndarray, "u s"]
