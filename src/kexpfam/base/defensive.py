@@ -2,8 +2,8 @@
 
 The model is exp(f) q0 / Z, and nothing but the penalty holds f down where there are no rows. A
 spike of f a few standard deviations out can carry real mass that draws of q0 would practically
-never meet: log Z would come out too small, and every log density too large. So half of the draws come from
-q0 and half from widened copies of it (defensive importance sampling, Hesterberg 1995),
+never meet: log Z would come out too small, and every log density too large. So half of the draws
+come from q0 and half from widened copies of it (defensive importance sampling, Hesterberg 1995),
 
     r = ½ q0 + ⅛ (q0 widened 1.5-fold + 2-fold + 3-fold + 4-fold),
 

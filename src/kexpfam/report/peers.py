@@ -1,7 +1,8 @@
 """Other estimators of a density, which a model is judged beside.
 
 Those of scikit-learn take complete rows of numbers, each column divided by its standard
-deviation. A product of marginals takes every table: the base density of a chain for each column by itself.
+deviation. A product of marginals takes every table: the base density of a chain for each
+column by itself.
 """
 
 from __future__ import annotations
