@@ -69,13 +69,14 @@ def _whole(piece: _Piece | Block) -> Block:
 
 
 @compiled(on_device=True)
-def _first_piece(basis: Any, piece: _Piece | Block, noise: Noise) -> Any:
+def _piece_moments(basis: Any, piece: _Piece | Block, noise: Noise) -> Any:
     return noise.moments(basis, _whole(piece), piece.noise_scale)
 
 
+# Apart from the moments of a piece, which take long to compile: those are the same for all pieces.
 @compiled(on_device=True, donated=("sums",))
-def _next_piece(sums: Any, basis: Any, piece: _Piece | Block, noise: Noise) -> Any:
-    return add_moments(sums, noise.moments(basis, _whole(piece), piece.noise_scale))
+def _joined(sums: Any, more: Any) -> Any:
+    return add_moments(sums, more)
 
 
 @compiled
@@ -178,10 +179,9 @@ class BasisSummation(Summation):
                 sums = found if sums is None else add_moments(sums, found)
             elif self._on_host:
                 sums = _added_on_host(sums, self.basis, piece)
-            elif sums is None:
-                sums = _first_piece(self.basis, piece, self.noise)
             else:
-                sums = _next_piece(sums, self.basis, piece, self.noise)
+                found = _piece_moments(self.basis, piece, self.noise)
+                sums = found if sums is None else _joined(sums, found)
         return sums
 
     @cached_property
