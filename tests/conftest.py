@@ -68,7 +68,7 @@ SIZES = {
     "kexpfam.model.flow._BLOCK": (256, 64),
     "kexpfam.model.flow._FEW": (64, 0),
     "kexpfam.moments.levels._BLOCK": (512, 128),
-    "kexpfam.data.blocks._MOST_SMALL": (8, 64),
+    "kexpfam.data.blocks._MOST_SMALL": (8, 256),
 }
 
 
