@@ -84,8 +84,11 @@ def rows_of(block_id) -> np.ndarray:
     return np.random.default_rng(block_id[0]).standard_normal((PARTITION, COLUMNS))
 
 
-def fitted(name: str, killed_after: float | None = None) -> tuple[Any, float]:
-    """A model on two workers, one of which may be killed after some seconds, when it has work."""
+def fitted(name: str, tasks_to_live: int | None = None) -> tuple[Any, float, int]:
+    """A model on two workers, its seconds, and how many tasks one of them was seen with.
+
+    That one is killed at its last one, where it has a number of tasks to live.
+    """
     task = TASKS[name]
     with (
         LocalCluster(
@@ -96,31 +99,35 @@ def fitted(name: str, killed_after: float | None = None) -> tuple[Any, float]:
         parts = dd.from_map(task.part, range(task.partitions), meta=task.part(0)[:0])
         of_cluster = (parts,) if task.target is None else (parts, task.target)
         address, victim = next(iter(client.run(os.getpid).items()))
+        seen: set[Any] = set()
+        done = threading.Event()
 
-        def kill() -> None:
-            time.sleep(killed_after or 0.0)
-            while not client.processing().get(address):
-                time.sleep(0.002)
-            os.kill(victim, signal.SIGKILL)
+        def watch() -> None:
+            while not done.wait(0.005):
+                working = client.processing().get(address, ())
+                seen.update(working)
+                if tasks_to_live is not None and working and len(seen) >= tasks_to_live:
+                    os.kill(victim, signal.SIGKILL)
+                    return
 
-        thread = threading.Thread(target=kill, daemon=True)
+        thread = threading.Thread(target=watch, daemon=True)
         start = time.perf_counter()
-        if killed_after is not None:
-            thread.start()
+        thread.start()
         model = getattr(kexpfam, name)(**task.settings, random_state=0).fit(*of_cluster)
         taken = time.perf_counter() - start
-        if killed_after is not None:
-            thread.join(1.0)
+        done.set()
+        thread.join()
+        if tasks_to_live is not None:
             assert victim not in client.run(os.getpid).values()
-    return model, taken
+    return model, taken, len(seen)
 
 
 def whole_fits(name: str) -> dict[str, Any]:
     """Two fits on a cluster, one in memory, and what fresh rows make of them."""
     task = TASKS[name]
     fresh = task.given(task.part(-1)[:2000])
-    whole, seconds = fitted(name)
-    wounded, longer = fitted(name, seconds / 2)
+    whole, seconds, n_tasks = fitted(name)
+    wounded, longer, _ = fitted(name, max(1, n_tasks // 2))
     frame = pd.concat([task.part(number) for number in range(task.partitions)], ignore_index=True)
     local = getattr(kexpfam, name)(**task.settings, random_state=0).fit(*task.given(frame))
     logs = [model.score_samples(*fresh) for model in (whole, wounded, local)]

@@ -2,8 +2,8 @@
 
     python benchmarks/costs.py
 
-Nothing is measured here; the points are those of `scaling.py`, `gpu.py` and `cluster.py`, on quiet
-machines. A fit of `KernelExponentialFamily` to n rows of d columns with m functions takes
+Nothing is measured here; the points are those of `scaling.py`, `gpu.py` and `cluster.py`. A fit of
+`KernelExponentialFamily` to n rows of d columns with m functions takes
 
     seconds = constant + n·m² / flops + 8·n·d / bytes + m³ / solving
     bytes   = constant + columns·d + sums·8·m²

@@ -120,8 +120,18 @@ def growth() -> str:
         "categories, a count and missing values. Seconds of one core; memory is what the fit adds "
         "at most to what its process had before; the mean log density is that of 5000 fresh rows. "
         "Of more than 20,000 rows (50,000 for `KernelChain`) choices follow from a sample by "
-        "content, and sums go over all of them.\n\n" + table(head, rows)
+        "content, and sums go over all of them.\n\n" + table(head, rows) + notes(read("growth"))
     )
+
+
+def notes(found: dict[str, Any]) -> str:
+    """What is to be known of some of the runs."""
+    told: dict[str, list[str]] = {}
+    for one in found["runs"]:
+        if "note" in one:
+            told.setdefault(one["note"], []).append(one["estimator"])
+    lines = [f"{', '.join(dict.fromkeys(names))}: {note}." for note, names in told.items()]
+    return "".join(f"\n\n{line}" for line in lines)
 
 
 def costs() -> str:
@@ -215,6 +225,7 @@ def prediction() -> str:
         f"takes {every['KernelDiffusion']['flow_steps']} steps; `KernelExponentialFamily` has 512 "
         "functions and draws by Markov chains, which is not measured here.\n\n"
         + table(["", *(f"`{m}`" for m in methods)], rows)
+        + notes({"runs": [{**one, "estimator": name} for name, one in every.items()]})
     )
 
 
@@ -313,7 +324,9 @@ def cluster() -> str:
         "Every estimator was fitted on two workers, and again with one of them killed in the "
         "middle; seconds are those of the clock, with whatever else the machine did. Differences "
         "are those of log densities of fresh rows, from the fit without a killed worker and from "
-        "one in memory.\n\n" + table(head, rows)
+        "one in memory.\n\n"
+        + table(head, rows)
+        + notes({"runs": [{**fit, "estimator": name} for name, fit in found["fits"].items()]})
     )
 
 
@@ -325,13 +338,23 @@ def memory() -> str:
     found = read("memory")
     few, many = (str(count) for count in found["fits"])
     rows = [
-        [name, f"{one[few]:.0f}", f"{one[many]:.0f}", f"{one[many] - one[few]:+.0f}"]
-        for name, one in found["resident_megabytes_after_fits"].items()
+        [
+            name,
+            f"{one[few]['megabytes']:.0f}",
+            f"{one[many]['megabytes']:.0f}",
+            one[few].get("programs", "–"),
+            one[many].get("programs", "–"),
+        ]
+        for name, one in found["after_fits"].items()
     ]
     return (
-        f"Resident memory, in MB, of a process that fits one estimator again and again, to other "
-        f"tables of {found['rows']} rows each time.\n\n"
-        + table(["", f"after {few} fits", f"after {many}", "growth"], rows)
+        "Resident memory, in MB, of a process that fits one estimator again and again, to other "
+        f"tables of {found['rows']} rows each time, and how many programs it has compiled by then: "
+        "one for each shape that it meets.\n\n"
+        + table(
+            ["", f"after {few} fits", f"after {many}", f"programs after {few}", f"after {many}"],
+            rows,
+        )
     )
 
 

@@ -65,8 +65,8 @@ SIZES = {
     "kexpfam.estimators.kernel_diffusion.N_COMPONENTS": (1024, 128),
     "kexpfam.model.flow._STEP_ROWS": (256, 64),
     # One program for any number of rows, where users have one for few and one for many.
-    "kexpfam.model.flow._BLOCK": (256, 64),
-    "kexpfam.model.flow._FEW": (64, 0),
+    "kexpfam.model.flow._BLOCK": (128, 64),
+    "kexpfam.model.flow._FEW": (32, 0),
     "kexpfam.moments.levels._BLOCK": (512, 128),
     "kexpfam.data.blocks._MOST_SMALL": (8, 256),
 }

@@ -56,7 +56,7 @@ _MOST_STEPS = 256
 # Times are padded to as many at least: nearly all flows, and all trials of steps, share a program.
 _LEAST_TIMES = 64
 # Rows of a block, and blocks that are moved together; fewer rows where no more are asked for.
-_BLOCK, _TOGETHER, _FEW = 256, 4, 64
+_BLOCK, _TOGETHER, _FEW = 128, 8, 32
 # Rows of a block that fill an accelerator.
 _ACCELERATOR_BLOCK = 1 << 13
 # Draws at which steps are tried.
