@@ -139,6 +139,13 @@ def test_the_expected_range_of_correlated_normal_columns():
     assert why.columns == ["1"]
     # A fit of 480 rows knows the mean to about 0.1 here, and the deviation, 1.3, to 3 %.
     np.testing.assert_allclose([why.low[0], why.high[0]], [mean - half, mean + half], atol=0.4)
+    # Four deviations out, but on the line that all columns follow: by itself the value is strange.
+    far = center + 4 * covariance[1] / 3
+    why = found.explain(far[None], coverage=0.9)
+    assert why.columns == ["1"]
+    assert why.in_words()[0].endswith("and the other values agree with it")
+    half = 1.645 * 3 * np.sqrt(1 + NOISE**2)
+    np.testing.assert_allclose([why.low[0], why.high[0]], [30 - half, 30 + half], atol=0.5)
 
 
 def test_columns_of_few_values_do_not_decide():

@@ -283,6 +283,9 @@ def test_several_imputations_differ_where_cells_were_empty(run, table, folder):
 
 def test_given_columns_are_kept_and_the_others_follow_them(run, fitted):
     given = "kind\nperch\npike\n"
+    done = run("impute", "fish.kexpfam", "-", stdin=given)
+    assert (done.code, done.out) == (1, "")
+    assert "has no column 'length', 'eggs', 'tagged'. To draw whole columns, use" in done.err
     done = run("sample", "fish.kexpfam", "--given", "-", "-n", "40", stdin=given)
     names, lines = lines_of(done.out)
     assert names == ["row", "draw", "kind", "length", "eggs", "tagged"]

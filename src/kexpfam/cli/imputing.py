@@ -15,6 +15,7 @@ from kexpfam.cli.models import column_names, loaded
 from kexpfam.cli.outputs import check_holds_words, check_table_output, table_output
 from kexpfam.cli.tables import columns_of, kinds_by_name, table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.columns import several
 from kexpfam.data.conditions import Condition
 from kexpfam.data.dialects import Dialect
 
@@ -81,7 +82,13 @@ def draw_the_rest(
     with opened(files, terminal, dialect=dialect) as data:
         known = list(kinds_by_name(model, data))
         there = data.names or column_names(model)
-        names = [*there, *(name for name in known if name not in there)]
+        gone = [name for name in known if name not in there]
+        if gone and not partly:
+            raise ValueError(
+                f"{', '.join(files)} has no column {several(gone)}. To draw whole columns, use "
+                "kexpfam sample MODEL --given FILE."
+            )
+        names = [*there, *gone]
         headings = [*(["row", "draw"] if rows_are_named else []), *names]
         with table_output(output, headings) as write:
             for rows, whole in table_blocks(model, data, others=True, partly=partly):

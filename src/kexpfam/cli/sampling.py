@@ -132,7 +132,7 @@ def sample_rows(
     record = {"output": output, "rows": n_rows, "columns": names, "seed": seed}
     if conditions:
         record["tried"] = n_tried
-        lines.append(f"{n_rows / n_tried:.1%} of {n_tried} rows kept the conditions.")
+        lines.append(f"{n_rows / n_tried:.1%} of {n_tried} rows met the conditions.")
     if output != STANDARD:
         lines.append(f"Table: {output}")
     if tables:

@@ -246,7 +246,7 @@ def _different(names: list[str], label: str) -> tuple[list[str], list[str]]:
     pairs = ", ".join(f"{old!r} ({new!r})" for old, new in renamed[:_MOST_SHOWN])
     more = f" and {len(renamed) - _MOST_SHOWN} more" if len(renamed) > _MOST_SHOWN else ""
     return found, [
-        f"{label}: names that stand before more than one column were numbered: {pairs}{more}. Give "
+        f"{label}: columns with the same name were numbered: {pairs}{more}. Give "
         "--exclude if columns are copies."
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from kexpfam.data.columns import called
 from kexpfam.data.kinds import ColumnKind
@@ -23,6 +23,9 @@ _SHOWN = 5
 class Explanation(NamedTuple):
     """One column of each row that is least expected given the others.
 
+    Where a detector finds that all values of a row agree with each other, the row is unusual as a
+    whole, and the column is the one whose value is least likely by itself.
+
     | name     | shape  | meaning                                                             |
     |----------|--------|---------------------------------------------------------------------|
     | columns  | (n,)   | names of the columns, or their numbers as text                      |
@@ -32,6 +35,7 @@ class Explanation(NamedTuple):
     | share    | (n,)   | the probability of the range, or of the level                       |
     | surprise | (n, d) | −log of the probability of a value that is no likelier, given the   |
     |          |        | others: 3 for one in twenty, 4.6 for one in a hundred               |
+    | alone    | (n,)   | whether the range is that of the column by itself                   |
     """
 
     columns: list[str]
@@ -41,6 +45,7 @@ class Explanation(NamedTuple):
     share: Float[np.ndarray, " n"]
     surprise: Float[np.ndarray, "n d"]
     labels: list[str]
+    alone: Bool[np.ndarray, " n"]
 
     def expected(self) -> list[str]:
         """What was expected in each row, in words: a range, or a level with its probability."""
@@ -61,16 +66,17 @@ class Explanation(NamedTuple):
     def _repr_html_(self) -> str:
         cells = zip(self.columns, self.values, self.expected(), strict=True)
         rows = [(column, _shown(value), expected) for column, value, expected in cells]
-        heads = ["Column", "Value", "Expected given the other values"]
+        heads = ["Column", "Value", "Expected"]
         return html_table(f"What makes {len(rows)} rows unusual", heads, rows)
 
     def in_words(self) -> list[str]:
         """A sentence for each row."""
+        cells = zip(self.labels, self.values, self.expected(), self.alone, strict=True)
         return [
-            f"{label} is {_shown(value)}, expected {expected} given the other values"
-            for label, value, expected in zip(
-                self.labels, self.values, self.expected(), strict=True
-            )
+            f"{label} is {_shown(value)}, usually {expected}, and the other values agree with it"
+            if alone
+            else f"{label} is {_shown(value)}, expected {expected} given the other values"
+            for label, value, expected, alone in cells
         ]
 
 
@@ -102,6 +108,7 @@ def explained(
         found.share,
         found.surprise,
         [called(column, table.names) for column in columns],
+        found.alone,
     )
 
 

@@ -18,6 +18,7 @@ with all other numbers together, as a category is.
 | low      | (n,)   | lower end of what was expected, as a number of the density         |
 | high     | (n,)   | upper end; of a category both are the likeliest level              |
 | share    | (n,)   | the probability of the interval, or of the level                   |
+| alone    | (n,)   | whether the value was compared with its column by itself           |
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import ndtr
 
 from kexpfam.base.mixture import GaussianMixtureDensity
@@ -58,6 +59,7 @@ class Expected(NamedTuple):
     low: Float[np.ndarray, " n"]
     high: Float[np.ndarray, " n"]
     share: Float[np.ndarray, " n"]
+    alone: Bool[np.ndarray, " n"]
 
 
 @one_blas_thread()
@@ -77,7 +79,8 @@ def expected_values(
         ends = np.stack([density.from_columns(end) for end in grids.interval(coverage)])
     columns = surprise.argmax(axis=1)
     places = np.arange(len(codes)), columns
-    return Expected(columns, surprise, ends[0][places], ends[1][places], share[places])
+    alone = np.zeros(len(codes), bool)
+    return Expected(columns, surprise, ends[0][places], ends[1][places], share[places], alone)
 
 
 def _of_chain(

@@ -141,18 +141,53 @@ def fit_anomalies(
 def expected_without_folds(
     fit: AnomalyFit, codes: Float[np.ndarray, "n d"], folds: Int[np.ndarray, " n"], coverage: float
 ) -> Expected:
-    """Responsible columns of rows, each by the densities without its fold, in robust units."""
+    """Responsible columns of rows, each by the densities without its fold, in robust units.
+
+    Where every value agrees with the others, the row is far out as a whole, and responsible is the
+    value that is least likely by itself.
+    """
     numbers, strange = fit.numbers(codes), float(np.log(fit.density.n_rows + 1.0))
     n_rows = len(codes)
     ends, surprise = np.full((3, n_rows), np.nan), np.zeros(codes.shape)
-    columns = np.zeros(n_rows, int)
+    low, high, share = ends
+    columns, alone = np.zeros(n_rows, int), np.zeros(n_rows, bool)
     for fold in np.unique(folds):
         members = np.flatnonzero(folds == fold)
         density = fit.density.experts[0][fold]
         found = expected_values(density, numbers[members], coverage, strange)
-        columns[members], surprise[members] = found.columns, found.surprise
+        surprise[members] = found.surprise
+        found = _or_alone(density, numbers[members], coverage, strange, found)
+        columns[members], alone[members] = found.columns, found.alone
         ends[:, members] = found.low, found.high, found.share
-    return Expected(columns, surprise, *ends)
+    return Expected(columns, surprise, low, high, share, alone)
+
+
+def _or_alone(
+    density: ChainDensity,
+    numbers: Float[np.ndarray, "n d"],
+    coverage: float,
+    strange: float,
+    given: Expected,
+) -> Expected:
+    """What was expected given the other values, or where all agree, of a column by itself."""
+    largest = np.full(len(numbers), -np.log1p(-coverage))
+    agree = given.surprise.max(axis=1) < largest
+    for column in range(numbers.shape[1]) if agree.any() else ():
+        single = np.full(numbers.shape, np.nan)
+        single[:, column] = numbers[:, column]
+        one = expected_values(density, single, coverage, strange)
+        own = one.surprise[:, column]
+        better = agree & (own > largest)
+        largest = np.where(better, own, largest)
+        given = Expected(
+            np.where(better, column, given.columns),
+            given.surprise,
+            np.where(better, one.low, given.low),
+            np.where(better, one.high, given.high),
+            np.where(better, one.share, given.share),
+            given.alone | better,
+        )
+    return given
 
 
 def _expert(
