@@ -397,7 +397,7 @@ def test_bad_files_are_named(rows, table, folder, tmp_path):
     (tmp_path / "empty.csv").write_bytes(b"")
     refused([folder / "one.parquet", tmp_path / "empty.csv"], r"empty\.csv is empty")
     (tmp_path / "x.xyz").write_bytes(b"x")
-    refused(tmp_path / "x.xyz", "no kind that can be read")
+    refused(tmp_path / "x.xyz", "not a type of file that can be read")
     pa.parquet.write_table(plain.slice(0, 0), tmp_path / "no_rows.parquet")
     refused([folder / "one.parquet", tmp_path / "no_rows.parquet"], r"no_rows.parquet has no rows")
     pa.parquet.write_table(table.select(["a", "b"]), tmp_path / "narrow.parquet")
