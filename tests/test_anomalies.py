@@ -92,6 +92,17 @@ def test_a_training_row_is_judged_without_its_fold(detector, table):
     assert own[12] > others.max() + 1
 
 
+def test_the_densities_that_saw_a_row_know_it():
+    """A row by itself has a component and a neighbor there, and none where it is judged."""
+    rows = np.random.default_rng(0).standard_normal((200, 3))
+    rows[7] = [40.0, -40.0, 40.0]
+    found = KernelAnomalyDetector(random_state=0).fit(rows)
+    fit, fold = found.fitted_, found.folds_[7]
+    each = fit.density.abnormality(fit.numbers(fit.table.codes(rows[7:8])))[0]
+    assert found.decision_scores_[7] == pytest.approx(each[fold])
+    assert each[fold] > np.delete(each, fold).max() + 5
+
+
 def test_copies_of_a_row_are_in_one_fold():
     rows = np.random.default_rng(0).standard_normal((60, 2))
     found = KernelAnomalyDetector(false_alarms=0.1, random_state=0).fit(np.tile(rows, (2, 1)))
