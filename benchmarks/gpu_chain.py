@@ -19,7 +19,9 @@ import time
 import numpy as np
 
 from kexpfam import KernelChain
-from kexpfam.base.shrunk import Expectation, MonomialTable, Start, mixture_path
+from kexpfam.base.clusters import Start
+from kexpfam.base.monomial_tables import Expectation, JoinedMixtures, MonomialTable
+from kexpfam.base.shrunk import mixture_path
 from kexpfam.data.rows import ArrayRows
 from measure import save
 
@@ -41,7 +43,9 @@ def table(n_rows: int, seed: int) -> np.ndarray:
 
 def step_seconds(rows: np.ndarray, n_components: int) -> float:
     some = MonomialTable(rows[:20_000], np.ones(20_000))
-    step = Expectation.under(next(mixture_path(some, [Start(n_components, 0)], [6.0])))
+    step = Expectation.under(
+        JoinedMixtures.of(next(mixture_path(some, [Start(n_components, 0)], [6.0])))
+    )
     source = ArrayRows(rows, np.ones(len(rows)))
     step(source.chunks())
     begun = time.perf_counter()

@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 
 from kexpfam import KernelChain
+from kexpfam.base.clusters import Start
 from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.live import walk_live
-from kexpfam.base.ordered import OrderedMixture, walk
-from kexpfam.base.shrunk import (
+from kexpfam.base.monomial_tables import (
     Expectation,
+    JoinedMixtures,
     MonomialTable,
-    Start,
     StreamedTable,
-    improved_mixtures,
-    mixture_path,
 )
+from kexpfam.base.ordered import OrderedMixture, walk
+from kexpfam.base.shrunk import improved_mixtures, mixture_path
 from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.layout import layout_of
 from kexpfam.data.mixed import read_mixed
@@ -41,8 +41,8 @@ def test_steps_over_chunks_are_those_over_all_rows(generator):
         ArrayRows(rows[450:], weights[450:]),
     ]
     streamed = StreamedTable(parts, 5.0)
-    found = streamed.expected(starts)
-    expected = table.expected(starts)
+    found = streamed.expected(JoinedMixtures.of(starts))
+    expected = table.expected(JoinedMixtures.of(starts))
     # Log densities in single precision.
     np.testing.assert_allclose(found.likelihoods, expected.likelihoods, atol=1e-5)
     np.testing.assert_allclose(found.sums, expected.sums, atol=1e-5)
@@ -61,11 +61,11 @@ def test_sums_of_a_device_are_those_of_the_host(generator, unit):
     rows, weights = generator.normal(size=(300, 3)), unit * generator.uniform(0.5, 2.0, 300)
     table = MonomialTable(rows, weights)
     mixtures = next(mixture_path(table, [Start(4, 0), Start(2, 1)], [6.0]))
-    step = Expectation.under(mixtures)
+    step = Expectation.under(JoinedMixtures.of(mixtures))
     found = summed_on_device(
         step.polynomials, step.sizes, ArrayRows(rows, weights, chunk_rows=77).chunks()
     )
-    expected = table.expected(mixtures)
+    expected = table.expected(JoinedMixtures.of(mixtures))
     # Log densities in single precision, of size one.
     np.testing.assert_allclose(found.likelihoods / found.weight, expected.likelihoods, atol=1e-5)
     np.testing.assert_allclose(found.sums / found.weight, expected.sums, atol=1e-5)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from kexpfam.base.clusters import clusters_of
+from kexpfam.base.clusters import Start, clusters_of
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import MonomialTable, Start, _maximized, mixture_path
+from kexpfam.base.monomial_tables import JoinedMixtures, MonomialTable, SeveralTables
+from kexpfam.base.shrunk import _maximized, mixture_path
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_one_step_is_that_of_the_formula(table, mixture):
             )
         ]
     )
-    (likelihood,), sums, *_ = table.expected([mixture])
+    (likelihood,), sums, *_ = table.expected(JoinedMixtures.of([mixture]))
     # A log density of size ten in single precision.
     assert likelihood == pytest.approx(
         np.average(np.log(densities.sum(axis=0)), weights=weights), abs=1e-5
@@ -48,7 +49,7 @@ def test_one_step_is_that_of_the_formula(table, mixture):
     means = np.stack([np.average(rows, axis=0, weights=own) for own in members])
     scatters = np.stack([np.cov(rows.T, aweights=own, ddof=0) for own in members])
     within = np.average(scatters, axis=0, weights=masses)
-    (step,) = _maximized(sums, np.array([2]), table, shrinkage)
+    (step,) = _maximized(sums, (2,), np.array([table.count]), shrinkage, 0.0).apart()
     np.testing.assert_allclose(step.means, means, atol=1e-5)
     for found, mass, scatter in zip(step.covariances, masses, scatters, strict=True):
         expected = (mass * scatter + shrinkage * within) / (mass + shrinkage)
@@ -64,6 +65,32 @@ def test_starts_do_not_touch_each_other(table):
         # Other shapes of matrix products round otherwise, and some dozen steps carry it on.
         np.testing.assert_allclose(mixture.means, alone.means, atol=1e-3)
         np.testing.assert_allclose(mixture.covariances, alone.covariances, atol=1e-3)
+
+
+def test_tables_do_not_touch_each_other(table, generator):
+    """Of unequal lengths: the shorter ones are filled up with rows of no weight."""
+    other = MonomialTable(generator.normal(size=(200, 3)), generator.uniform(0.5, 2.0, 200))
+    part = MonomialTable(table.rows[:350], table.weights[:350])
+    tables, start = [table, other, part], Start(4, 1)
+    together = mixture_path(SeveralTables(tables), [start] * 3, [6.0, 0.6])
+    alone = zip(*(mixture_path(own, [start], [6.0, 0.6]) for own in tables), strict=True)
+    for mixtures, expected in zip(together, alone, strict=True):
+        for mixture, (one,) in zip(mixtures, expected, strict=True):
+            # As above; a step more or less is worth 3e-3 nats at the most.
+            np.testing.assert_allclose(mixture.means, one.means, atol=1e-3)
+            np.testing.assert_allclose(mixture.covariances, one.covariances, atol=1e-3)
+
+
+def test_tables_that_are_too_large_to_stand_side_by_side_are_looked_at_one_by_one(
+    table, mixture, monkeypatch
+):
+    tables = SeveralTables([table, MonomialTable(table.rows[:350], table.weights[:350])])
+    joined, numbers = JoinedMixtures.of([mixture, mixture]), np.arange(2)
+    together = tables.expected(joined, numbers)
+    monkeypatch.setattr("kexpfam.base.monomial_tables._MOST_TOGETHER", 100)
+    apart = tables.expected(joined, numbers)
+    np.testing.assert_allclose(apart.likelihoods, together.likelihoods, atol=1e-5)
+    np.testing.assert_allclose(apart.sums, together.sums, atol=1e-5)
 
 
 def test_clusters_far_apart_are_found_from_every_start(generator):

@@ -35,9 +35,11 @@ from kexpfam.base.averaged import (
     log_densities_of,
     n_starts,
 )
+from kexpfam.base.clusters import Start
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import MonomialTable, Start, mixture_path, worth_threads
+from kexpfam.base.monomial_tables import MonomialTable, SeveralTables, worth_threads
+from kexpfam.base.shrunk import mixture_path
 from kexpfam.data.coordinates import FEW_ROWS_PER_COLUMN
 from kexpfam.data.sketch import Sketch
 from kexpfam.logarithms import log_sum_exp
@@ -236,20 +238,15 @@ class _Trials(NamedTuple):
         own = self.logs[size] = {}
         # One Gaussian has nothing to be shrunk to.
         shrinkages = _SHRINKAGES if size > 1 else _SHRINKAGES[:1]
-        start = [Start(size, self.seed)]
-        paths = [mixture_path(trial.table, start, shrinkages) for trial in self.each]
-
-        def judged(fold: int) -> Float[np.ndarray, " j"]:
-            (mixture,) = next(paths[fold])
-            return self.each[fold].judged(mixture)
-
+        tables = SeveralTables([trial.table for trial in self.each])
+        path = mixture_path(tables, [Start(size, self.seed)] * len(self.each), shrinkages)
         n_rows, n_columns = self.each[0].table.rows.shape
         worth = worth_threads(n_rows, n_columns, size)
         highest, n_worse = -np.inf, 0
-        for shrinkage in shrinkages:
-            own[shrinkage] = np.concatenate(
-                list(in_threads(judged, range(len(paths)), worth=worth))
-            )
+        for shrinkage, mixtures in zip(shrinkages, path, strict=True):
+            pairs = zip(self.each, mixtures, strict=True)
+            judged = in_threads(lambda pair: pair[0].judged(pair[1]), pairs, worth=worth)
+            own[shrinkage] = np.concatenate(list(judged))
             mean = self.mean(own[shrinkage])
             n_worse = 0 if mean >= highest else n_worse + 1
             if n_worse > _PATIENCE:

@@ -17,8 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from kexpfam.base.clusters import Start
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.base.shrunk import MonomialTable, Start, improved_mixtures, mixture_path
+from kexpfam.base.monomial_tables import MonomialTable
+from kexpfam.base.shrunk import improved_mixtures, mixture_path
 from kexpfam.logarithms import log_sum_exp
 
 __all__ = [
@@ -97,7 +99,8 @@ def fit_average(
     count = n_starts(search.n_components, rows.shape[1], n_averaged)
     table = MonomialTable(rows, weights, search.pseudo_rows, copies)
     sizes = averaged_sizes(search.n_components, count, table.n_rows)
-    each = [Start(int(size), seed + number) for number, size in enumerate(sizes)]
+    # Mixtures of one size side by side, as they are worked on together.
+    each = sorted(Start(int(size), seed + number) for number, size in enumerate(sizes))
     return Average(tuple(next(mixture_path(table, each, [search.shrinkage]))))
 
 

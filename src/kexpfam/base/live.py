@@ -21,8 +21,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from kexpfam.base.monomial_tables import monomials
 from kexpfam.base.ordered import Column, Factors, Walked, walk, walk_to_last
-from kexpfam.base.shrunk import monomials
 
 __all__ = ["walk_live", "walk_live_to"]
 

@@ -35,7 +35,7 @@ def as_arviz(model: Any, n_samples: int = 1000, random_state: Any = None, **opti
     >>> from kexpfam.bridges import as_arviz
     >>> from kexpfam.datasets import make_density
     >>> X = make_density("ring").sample(300, random_state=0)
-    >>> model = KernelExponentialFamily(n_components=64, random_state=0).fit(X)
+    >>> model = KernelExponentialFamily(n_components=32, random_state=0).fit(X)
     >>> tree = as_arviz(model, n_chains=4, n_samples=400, random_state=0)
     >>> tree["posterior"]["x"].dims, tree["sample_stats"]["lp"].dims
     (('chain', 'draw', 'column'), ('chain', 'draw'))

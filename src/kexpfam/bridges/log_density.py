@@ -56,7 +56,7 @@ def jax_log_density(model: Any) -> LogDensityFunction | ConditionalFunction:
     >>> from kexpfam.bridges import jax_log_density
     >>> from kexpfam.datasets import make_density
     >>> X = make_density("ring").sample(300, random_state=0)
-    >>> model = KernelExponentialFamily(n_components=64, random_state=0).fit(X)
+    >>> model = KernelExponentialFamily(n_components=32, random_state=0).fit(X)
     >>> log_density = jax_log_density(model)
     >>> with jax.enable_x64(True):
     ...     slopes = jax.vmap(jax.grad(log_density))(X[:5])

@@ -58,7 +58,7 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
     >>> from kexpfam.bridges import as_numpyro
     >>> from kexpfam.datasets import make_density
     >>> X = make_density("ring").sample(300, random_state=0)
-    >>> model = KernelExponentialFamily(n_components=64, random_state=0).fit(X)
+    >>> model = KernelExponentialFamily(n_components=32, random_state=0).fit(X)
     >>> prior = as_numpyro(model, random_state=0)
     >>> prior.event_shape, prior.sample(jax.random.key(0), (3,)).shape
     ((2,), (3, 2))

@@ -43,8 +43,9 @@ __all__ = [
 
 # Compiling for a size takes longer than the rows that fill it up: few sizes, far apart.
 _SMALLEST, _FACTOR, _FEW = 128, 4, 512
-# So many of the smallest blocks take the place of one that would be half empty.
-_MOST_SMALL = 8
+# Rows are evaluated in pieces of one small size, as long as these are few: they would leave most of
+# a large one empty.
+_PIECE, _MOST_PIECES = 128, 8
 LARGEST_BLOCK = 2048
 NOT_FINITE = (
     "The base density's derivatives are not finite at some training rows. Expected a base "
@@ -103,8 +104,8 @@ def cut(n_rows: int, largest: int = LARGEST_BLOCK) -> Iterator[tuple[slice, int]
     start = 0
     while start < n_rows:
         left = n_rows - start
-        few = left <= _MOST_SMALL * _SMALLEST
-        size = min(_SMALLEST, largest) if few else block_size_for(left, largest)
+        few = left <= _MOST_PIECES * _PIECE
+        size = min(_PIECE, largest) if few else block_size_for(left, largest)
         yield slice(start, start + size), size
         start += size
 

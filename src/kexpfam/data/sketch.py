@@ -105,9 +105,12 @@ def content_keys(rows: Float[np.ndarray, "n d"]) -> UInt64[np.ndarray, " n"]:
     return keys
 
 
-def uniform_numbers(keys: UInt64[np.ndarray, " n"], salt: int) -> Float[np.ndarray, " n"]:
+def uniform_numbers(
+    keys: UInt64[np.ndarray, " n"], salt: int | Int[np.ndarray, "*s"]
+) -> Float[np.ndarray, "*s n"]:
     """Numbers in [0, 1), one per key, fresh for every salt."""
-    return _mixed(keys ^ _mixed(np.array([salt], np.uint64) + _GOLDEN)) / 2.0**64
+    salts = np.asarray(salt, np.uint64)[..., None]
+    return _mixed(keys ^ _mixed(salts + _GOLDEN)) / 2.0**64
 
 
 class Folds(NamedTuple):

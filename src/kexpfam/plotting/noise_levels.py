@@ -76,7 +76,7 @@ def plot_noise_levels(
     >>> from kexpfam.datasets import make_density
     >>> from kexpfam.plotting import plot_noise_levels
     >>> X = make_density("ring").sample(200, random_state=0)
-    >>> model = KernelDiffusion(n_components=32, n_levels=6, random_state=0).fit(X)
+    >>> model = KernelDiffusion(n_components=32, n_levels=3, random_state=0).fit(X)
     >>> axes = plot_noise_levels(model, X, n_levels=3)
     >>> axes.shape, axes[-1].get_title()
     ((3,), 'σ = 1.5')

@@ -126,7 +126,7 @@ def make_report(
     >>> from kexpfam.datasets import make_density
     >>> from kexpfam.report import make_report
     >>> X = make_density("ring").sample(200, random_state=0)
-    >>> report = make_report(data=X, model=KernelDiffusion(n_components=16, n_levels=4))
+    >>> report = make_report(data=X, model=KernelDiffusion(n_components=32, n_levels=3))
     >>> list(report.sections)[:3]
     ['likelihood', 'goodness', 'health']
     """

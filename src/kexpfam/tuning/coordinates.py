@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.averaged import compared_starts, held_out_logs
-from kexpfam.base.shrunk import worth_threads
+from kexpfam.base.monomial_tables import worth_threads
 from kexpfam.data.coordinates import Coordinates, fit_coordinates
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.standardize import Standardizer

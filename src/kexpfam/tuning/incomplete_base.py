@@ -47,8 +47,9 @@ from kexpfam.base.averaged import (
 )
 from kexpfam.base.incomplete import IncompleteGaussian, incomplete_gaussian
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.monomial_tables import MonomialTable
 from kexpfam.base.ordered import OrderedMixture, normal_numbers, surely_positive
-from kexpfam.base.shrunk import MonomialTable, mixture_path
+from kexpfam.base.shrunk import mixture_path
 from kexpfam.data.coordinates import root_of
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.progress import Progress
@@ -119,14 +120,12 @@ def drawn_copies(
     table: TableRows, rows: Float[np.ndarray, "n w"], mixture: OrderedMixture, copies: int
 ) -> Float[np.ndarray, "c n w"]:
     """What is missing, drawn given what is there, several times."""
-    uniform = [table.uniform("choice", copy=copy) for copy in range(copies)]
-    each = [
-        [table.uniform("normal", place, copy) for place in range(rows.shape[1])]
-        for copy in range(copies)
-    ]
-    normal = normal_numbers(np.array(each)).transpose(0, 2, 1).reshape(-1, rows.shape[1])
+    numbers = np.arange(copies)
+    uniform = table.uniform("choice", copy=numbers).ravel()
+    each = table.uniform("normal", np.arange(rows.shape[1]), numbers[:, None])
+    normal = normal_numbers(each).transpose(0, 2, 1).reshape(-1, rows.shape[1])
     # Copies of a row have their holes in the same places, and share factors.
-    found = mixture.conditional_fill(np.tile(rows, (copies, 1)), np.concatenate(uniform), normal)
+    found = mixture.conditional_fill(np.tile(rows, (copies, 1)), uniform, normal)
     return found.reshape(copies, *rows.shape)
 
 

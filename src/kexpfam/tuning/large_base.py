@@ -25,8 +25,9 @@ import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base.averaged import Average, AverageSearch, fit_average
+from kexpfam.base.monomial_tables import StreamedTable
 from kexpfam.base.ordered import OrderedMixture
-from kexpfam.base.shrunk import StreamedTable, improved_mixtures
+from kexpfam.base.shrunk import improved_mixtures
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import Marginals
 from kexpfam.data.rows import Chunk, RowSource, make_chunk

@@ -25,8 +25,8 @@ from kexpfam.base.average_search import LARGEST, choose_average
 from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
 from kexpfam.base.incomplete import choose_gaussian
 from kexpfam.base.line import OnLine
+from kexpfam.base.monomial_tables import worth_threads
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
-from kexpfam.base.shrunk import worth_threads
 from kexpfam.data.coordinates import Coordinates, whitening
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals

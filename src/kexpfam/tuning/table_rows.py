@@ -39,7 +39,12 @@ class TableRows(NamedTuple):
         own = (part[chosen] for part in (self.numbers, self.weights, self.keys, self.folds))
         return TableRows(self.layout, self.parts.where(chosen), *own)
 
-    def uniform(self, purpose: str, number: int = 0, copy: int = 0) -> Float[np.ndarray, " n"]:
+    def uniform(
+        self,
+        purpose: str,
+        number: int | Int[np.ndarray, "..."] = 0,
+        copy: int | Int[np.ndarray, "..."] = 0,
+    ) -> Float[np.ndarray, "... n"]:
         """Random numbers that follow from the rows' content."""
         return uniform_numbers(self.keys, _SALTS_PER_COPY * copy + 1000 * number + _SALTS[purpose])
 
