@@ -15,7 +15,7 @@ demo: .venv/installed
 test test-fast: export OPENBLAS_NUM_THREADS = 1
 test test-fast: export OMP_NUM_THREADS = 1
 test test-fast: export JAX_COMPILATION_CACHE_DIR = $(CURDIR)/.jax_cache
-test test-fast: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+test test-fast: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.2
 # Workers and commands start from bytecode, whatever the shell says.
 test test-fast: export PYTHONDONTWRITEBYTECODE =
 # Most of a small fit is compilation, and half of that optimizes what a test runs once.

@@ -23,7 +23,7 @@ from kexpfam.writing import digest
 
 __all__ = ["Checkpoints", "ForgedModels", "ModelFiles", "RowFiles"]
 
-_FAMILY = {"n_components": 16, "penalty": 1e-3, "noise_scale": 0.2, "length_scale": 1.0}
+_FAMILY = {"n_components": 32, "penalty": 1e-3, "noise_scale": 0.2, "length_scale": 1.0}
 
 
 @functools.cache
@@ -33,7 +33,7 @@ def small_models() -> dict[str, tuple[Any, tuple[np.ndarray, ...]]]:
     joint = {
         "family": kexpfam.KernelExponentialFamily(random_state=0, gate=False, **_FAMILY),
         "diffusion": kexpfam.KernelDiffusion(
-            n_components=16, n_levels=3, gate=False, random_state=0
+            n_components=32, n_levels=3, gate=False, random_state=0
         ),
     }
     found: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {

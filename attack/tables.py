@@ -194,10 +194,10 @@ _SPOILERS: dict[str, Spoiler] = {
 
 _ESTIMATORS: dict[str, Callable[[], Any]] = {
     "family on a Gaussian": lambda: kexpfam.KernelExponentialFamily(
-        n_components=16, base="gaussian", tuning="folds", random_state=0
+        n_components=32, base="gaussian", tuning="folds", random_state=0
     ),
     "family": lambda: kexpfam.KernelExponentialFamily(n_components=32, random_state=0),
-    "diffusion": lambda: kexpfam.KernelDiffusion(n_components=16, n_levels=3, random_state=0),
+    "diffusion": lambda: kexpfam.KernelDiffusion(n_components=32, n_levels=3, random_state=0),
     "chain": lambda: kexpfam.KernelChain(random_state=0),
     "conditional": lambda: kexpfam.ConditionalKernelExponentialFamily(random_state=0),
     "anomalies": lambda: kexpfam.KernelAnomalyDetector(random_state=0),

@@ -88,9 +88,9 @@ class Fits(Kind):
             weights = generator.random(len(rows)) * 10.0 ** generator.integers(-200, 200)
         estimators = [
             kexpfam.KernelExponentialFamily(
-                n_components=16, base="gaussian", tuning="folds", random_state=0
+                n_components=32, base="gaussian", tuning="folds", random_state=0
             ),
-            kexpfam.KernelDiffusion(n_components=16, n_levels=3, random_state=0),
+            kexpfam.KernelDiffusion(n_components=32, n_levels=3, random_state=0),
             kexpfam.KernelChain(random_state=0),
             kexpfam.ConditionalKernelExponentialFamily(random_state=0),
             kexpfam.KernelAnomalyDetector(random_state=0),

@@ -12,6 +12,7 @@ import functools
 import gc
 import importlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -68,8 +69,17 @@ SIZES = {
     "kexpfam.model.flow._BLOCK": (128, 64),
     "kexpfam.model.flow._FEW": (32, 0),
     "kexpfam.moments.levels._BLOCK": (512, 128),
-    "kexpfam.data.blocks._MOST_SMALL": (8, 256),
+    "kexpfam.data.blocks._PIECE": (128, 512),
+    "kexpfam.data.blocks._MOST_PIECES": (8, 64),
 }
+
+
+# Small mixtures are padded with empty components to one of fewer sizes than users'.
+PADDED_SIZES = ("kexpfam.base.mixture.padded_size", "kexpfam.base.smoothed.padded_size")
+
+
+def few_padded_sizes(users: Callable[[int], int]) -> Callable[[int], int]:
+    return lambda count: 8 if count <= 8 else max(80, users(count))
 
 
 def module_and_name(place: str) -> tuple[ModuleType, str]:
@@ -88,6 +98,9 @@ def _small_sizes():
     with pytest.MonkeyPatch.context() as patch:
         for place, (_, few) in SIZES.items():
             patch.setattr(*module_and_name(place), few)
+        for place in PADDED_SIZES:
+            module, name = module_and_name(place)
+            patch.setattr(module, name, few_padded_sizes(getattr(module, name)))
         yield
 
 

@@ -18,12 +18,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import jaxtyping
+import numpy as np
 
 __all__ = ["check_shapes", "once_for_each_look"]
 
 _scope = jaxtyping.jaxtyped
 _OF_ARRAYS = re.compile(r"\b(Float|Int|UInt|Bool|Complex|Shaped)\d*\[")
 _MAPPINGS = (dict, collections.abc.Mapping)
+_PLAIN = {bool, int, float, str, type(None)}
 _SEQUENCES = (list, collections.abc.Sequence, set, frozenset)
 
 
@@ -52,7 +54,7 @@ def once_for_each_look(function: Any = None, *, typechecker: Any = None) -> Any:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        look = _look(args), _look(kwargs)
+        look = *map(_look, args), *kwargs, *map(_look, kwargs.values())
         known = seen.get(look)
         if known is None:
             with _scope("context"):
@@ -73,6 +75,11 @@ def once_for_each_look(function: Any = None, *, typechecker: Any = None) -> Any:
 def _look(value: Any) -> Any:
     """All that annotations can tell apart."""
     kind = type(value)
+    # Most values are arrays or numbers, and this is called millions of times.
+    if kind is np.ndarray:
+        return value.shape, value.dtype.char
+    if kind in _PLAIN:
+        return kind
     if kind is tuple or kind is list:
         return kind, *map(_look, value)
     if kind is dict:

@@ -23,7 +23,7 @@ ROWS = np.random.default_rng(0).standard_normal((60, 2))
 
 
 def quick(**options):
-    options = {"n_components": 16, "tuning": Tuning(n_steps=2), "random_state": 0, **options}
+    options = {"n_components": 32, "tuning": Tuning(n_steps=2), "random_state": 0, **options}
     return KernelExponentialFamily(**options)
 
 

@@ -109,7 +109,7 @@ def test_fit_is_the_librarys(folder, family):
 @pytest.fixture(scope="module")
 def diffusion(run):
     """A model of two columns, for which a mixture is enough."""
-    options = ["--exclude", "i,w", "--n-components", "16", "--levels", "4", "--seed", "5", "-q"]
+    options = ["--exclude", "i,w", "--n-components", "32", "--levels", "3", "--seed", "5", "-q"]
     kind = ["--estimator", "diffusion"]
     done = run("fit", "rows.csv", "-o", "diffusion.kexpfam", *kind, *options)
     assert (done.code, done.out, done.err) == (0, "", "")
@@ -122,11 +122,11 @@ def test_a_diffusion_is_fitted_and_described(run, diffusion):
     assert record["kind"] == "KernelDiffusion"
     assert record["columns"] == ["a", "b"]
     assert record["settings"] == {
-        **{"n_components": 16, "n_levels": 4, "random_state": 5, "tolerance": 1e-3},
+        **{"n_components": 32, "n_levels": 3, "random_state": 5, "tolerance": 1e-3},
         "gate": True,
         **{"basis": "auto", "marginals": "auto", "noise_range": "auto"},
     }
-    assert len(record["fitted"]["noise_scales"]) == 4
+    assert len(record["fitted"]["noise_scales"]) == 3
     assert record["versions"]["written_by"] == f"kexpfam {kexpfam.__version__}"
     # The same for people: with --json beside it, without in its place.
     for word in ("KernelDiffusion of 2 columns: a, b", "n levels", "noise scales", "in words"):

@@ -12,16 +12,16 @@ EXAMPLES = sorted(Path(__file__).parents[1].joinpath("examples").glob("*.py"))
 FEWER = {
     "anomaly_detection": [("range(5)", "range(1)")],
     "compare_tables": [("week(600", "week(90"), ("week(450", "week(80")],
-    "conditional_density": [("draw(1500", "draw(300"), ("n_components=256", "n_components=64")],
-    "density_ratio": [("1000", "300"), ("n_components=128", "n_components=64")],
-    "hamiltonian_sampling": [("400, seed", "200, seed"), ("n_components=128", "n_components=64")],
+    "conditional_density": [("draw(1500", "draw(300"), ("n_components=256", "n_components=32")],
+    "density_ratio": [("1000", "300"), ("n_components=128", "n_components=32")],
+    "hamiltonian_sampling": [("400, seed", "200, seed"), ("n_components=128", "n_components=32")],
     "impute_missing": [("n_draws = 20", "n_draws = 2")],
     "prediction_intervals": [("tables(400", "tables(150"), ("tables(2000", "tables(300")],
-    "quick_start": [("sample(800", "sample(300"), ("n_components=256", "n_components=64")],
+    "quick_start": [("sample(800", "sample(300"), ("n_components=256", "n_components=32")],
     "simulator_check": [
         ("n_repeats = [0.01, 0.02, 0.05, 0.1], 20", "n_repeats = [0.01, 0.1], 2"),
         ("n_rows=2000", "n_rows=300"),
-        ("n_components=128", "n_components=64"),
+        ("n_components=128", "n_components=32"),
     ],
 }
 

@@ -52,7 +52,7 @@ from kexpfam.report import make_report
 
 ROWS = np.random.default_rng(0).standard_normal((60, 2))
 GIVEN = {
-    "n_components": 8,
+    "n_components": 32,
     "penalty": 0.1,
     "noise_scale": 0.1,
     "length_scale": 1.0,
@@ -74,7 +74,7 @@ def model():
 @pytest.fixture(scope="module")
 def diffusion():
     features = InteractionFeatures()
-    settings = {"n_components": 8, "n_levels": 3, "marginals": None, "basis": features}
+    settings = {"n_components": 32, "n_levels": 3, "marginals": None, "basis": features}
     return KernelDiffusion(**settings, random_state=0).fit(ROWS)
 
 
@@ -335,7 +335,7 @@ def test_questions_that_make_no_sense(ask, kind, message, model, diffusion):
 
 
 def test_rows_never_seen_cannot_be_forgotten():
-    model = family(n_components=16, penalty=0.01).fit(ROWS)
+    model = family(n_components=32, penalty=0.01).fit(ROWS)
     with pytest.raises(SingularSystemError, match=r"were these among them\?"):
         model.forget(ROWS[:10] + 50)
 

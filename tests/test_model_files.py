@@ -41,18 +41,18 @@ GIVEN = {"penalty": 1e-3, "noise_scale": 0.1, "length_scale": 1.0, "gate": False
 
 # Bases and base densities come back in tests/contract/test_density.py.
 MODELS = {
-    "tuned": {"n_components": 16, "tuning": Tuning(n_steps=2, batch_size=64, n_folds=2)},
-    "single precision": {"basis": FourierFeatures(precision="single"), "n_components": 16, **GIVEN},
-    "mixed precision": {"basis": FourierFeatures(precision="mixed"), "n_components": 16, **GIVEN},
-    "random quadratic": {"kernel": RationalQuadratic(alpha=2.0), "n_components": 16, **GIVEN},
+    "tuned": {"n_components": 32, "tuning": Tuning(n_steps=2, batch_size=64, n_folds=2)},
+    "single precision": {"basis": FourierFeatures(precision="single"), "n_components": 32, **GIVEN},
+    "mixed precision": {"basis": FourierFeatures(precision="mixed"), "n_components": 32, **GIVEN},
+    "random quadratic": {"kernel": RationalQuadratic(alpha=2.0), "n_components": 32, **GIVEN},
     "sections": {
         "basis": NystromFeatures(functions="derivatives"),
         "kernel": Matern(nu=3.5),
         "noise": None,
-        "n_components": 16,
+        "n_components": 32,
         **GIVEN,
     },
-    "drawn noise": {"noise": MonteCarloNoise(n_draws=2), "n_components": 16, **GIVEN},
+    "drawn noise": {"noise": MonteCarloNoise(n_draws=2), "n_components": 32, **GIVEN},
 }
 
 
@@ -163,14 +163,14 @@ def test_no_training_row_is_in_a_file(family, diffusion, ring, thin, tmp_path):
 
 def test_a_generator_as_seed_is_left_out(ring, tmp_path):
     seed = np.random.RandomState(0)
-    model = KernelExponentialFamily(random_state=seed, n_components=16, **GIVEN).fit(ring)
+    model = KernelExponentialFamily(random_state=seed, n_components=32, **GIVEN).fit(ring)
     model.save(tmp_path / "model")
     assert kexpfam.load(tmp_path / "model").random_state is None
 
 
 def test_code_cannot_be_saved(ring, tmp_path):
     noise = CharacteristicNoise(lambda w: np.e ** (-(w**2).sum(axis=1) / 2))
-    model = KernelExponentialFamily(random_state=0, noise=noise, n_components=16, **GIVEN).fit(ring)
+    model = KernelExponentialFamily(random_state=0, noise=noise, n_components=32, **GIVEN).fit(ring)
     with pytest.raises(ModelFileError, match="never code"):
         model.save(tmp_path / "model")
     assert not os.listdir(tmp_path)
@@ -440,7 +440,7 @@ def something_else(model, arrays, notes):
         (missing_field, "must have the fields basis, coefficients"),
         (surplus_parameter, "do not belong together"),
         (wrong_number_of_columns, "does not fit"),
-        (fewer_coefficients, "15 coefficients for 16 functions"),
+        (fewer_coefficients, "31 coefficients for 32 functions"),
         (integers_for_numbers, r"standardizer\.scale does not fit .*int64"),
         (words_for_numbers, "log_normalizer does not fit TiltedDensity: 'zero'"),
         (an_array_that_is_not_there, "nowhere"),

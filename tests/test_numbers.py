@@ -37,7 +37,7 @@ def rows():
 
 MODELS = {
     "family": KernelExponentialFamily(random_state=0, gate=False, **FAMILY),
-    "diffusion": KernelDiffusion(n_components=16, n_levels=4, gate=False, random_state=0),
+    "diffusion": KernelDiffusion(n_components=32, n_levels=3, gate=False, random_state=0),
     "diffusion with maps": KernelDiffusion(marginals="gaussianize", random_state=0),
 }
 
@@ -147,8 +147,8 @@ def test_thin_covariances_have_cholesky_factors(rows):
 def test_a_nearly_dependent_column_is_named_and_costs_no_likelihood(distance, rows):
     noise = np.random.default_rng(1).normal(size=len(rows))
     table = np.column_stack([rows, rows[:, 0] + rows[:, 1] + distance * noise])
-    diffusion = KernelDiffusion(n_components=64, n_levels=4, random_state=0)
-    for model in (diffusion, KernelExponentialFamily(n_components=64, random_state=0)):
+    diffusion = KernelDiffusion(n_components=32, n_levels=3, random_state=0)
+    for model in (diffusion, KernelExponentialFamily(n_components=32, random_state=0)):
         with pytest.warns(DegenerateTableWarning, match="linear combination"):
             model.fit(table[:200])
         base = model.density_.untilted().log_density(table[200:]).mean()
@@ -199,7 +199,7 @@ def test_covariances_of_few_rows_are_shrunk(base, rows):
 @pytest.mark.filterwarnings("ignore::kexpfam.DegenerateTableWarning")
 @pytest.mark.parametrize(
     "model",
-    [KernelDiffusion(n_components=16, n_levels=3), KernelChain()],
+    [KernelDiffusion(n_components=32, n_levels=3), KernelChain()],
     ids=lambda model: type(model).__name__,
 )
 def test_few_rows_of_many_columns(model):

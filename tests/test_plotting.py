@@ -426,7 +426,7 @@ def test_one_tuned_number_is_a_curve(frame):
 
 def test_an_untuned_model_has_no_surface_and_no_history(frame, tuned):
     model = KernelExponentialFamily(
-        n_components=16,
+        n_components=32,
         length_scale=1.0,
         noise_scale=0.1,
         penalty=0.1,

@@ -17,7 +17,7 @@ ROWS = np.random.default_rng(0).standard_normal((120, 2)) ** 3
 
 
 def fitted():
-    return KernelExponentialFamily(n_components=16, tuning=Tuning(n_steps=2), random_state=0).fit(
+    return KernelExponentialFamily(n_components=32, tuning=Tuning(n_steps=2), random_state=0).fit(
         ROWS
     )
 

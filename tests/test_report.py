@@ -37,7 +37,7 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def report(frame):
-    model = KernelDiffusion(n_components=16, n_levels=4)
+    model = KernelDiffusion(n_components=32, n_levels=3)
     return make_report(data=frame, model=model, title=HOSTILE)
 
 
@@ -263,7 +263,7 @@ def test_model_alone_shows_draws_settings_and_health(family):
 
 def test_rows_of_no_density_are_counted_and_shown():
     settings = {"penalty": 0.1, "noise_scale": 0.3, "length_scale": 1.5, "base": "uniform"}
-    model = KernelExponentialFamily(n_components=16, random_state=0, **settings)
+    model = KernelExponentialFamily(n_components=32, random_state=0, **settings)
     model.fit(rows_of(200)[:, :1])
     rows = np.linspace(-0.5, 0.5, 40)[:, None]
     rows[::4] = 50
@@ -286,7 +286,7 @@ def test_repeated_values_are_pointed_out(family):
 def test_warnings_are_on_the_page_instead_of_the_console():
     settings = {"penalty": 1e-9, "noise_scale": 0.02, "length_scale": 1.0, "base": "gaussian"}
     page = make_report(
-        data=rows_of(120), model=KernelExponentialFamily(n_components=64, **settings)
+        data=rows_of(120), model=KernelExponentialFamily(n_components=32, **settings)
     )
     health = page.sections["health"]
     assert health.data["warnings"]

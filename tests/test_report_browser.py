@@ -39,7 +39,7 @@ def page(tmp_path_factory):
     third = np.random.default_rng(0).standard_normal(200)
     frame = pd.DataFrame(np.column_stack([banana, third]), columns=["width", HOSTILE, "weight"])
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(path, data=frame, model=KernelDiffusion(n_components=16, n_levels=4))
+    write_report(path, data=frame, model=KernelDiffusion(n_components=32, n_levels=3))
     return path.as_uri()
 
 

@@ -93,11 +93,11 @@ def test_of_a_gaussian_it_is_the_tail_of_the_conditional_z(gaussian_rows):
             n_components=64, n_levels=4, marginals="yeo_johnson", gate=False, random_state=0
         ),
         lambda: KernelExponentialFamily(
-            n_components=64, penalty=1e-3, noise_scale=0.1, length_scale=1.0, gate=False,
+            n_components=32, penalty=1e-3, noise_scale=0.1, length_scale=1.0, gate=False,
             random_state=0,
         ),
         lambda: KernelExponentialFamily(
-            n_components=64, base="uniform", penalty=1e-3, noise_scale=0.1, length_scale=1.0,
+            n_components=32, base="uniform", penalty=1e-3, noise_scale=0.1, length_scale=1.0,
             gate=False, random_state=0,
         ),
     ],

@@ -280,7 +280,7 @@ def broken_at_a_row(rows):
         (lambda rows: -rows[:, 0], r"shape of the rows, \(60, 2\); got \(60,\)"),
         (lambda rows: -rows[:-1], r"got \(59, 2\)"),
         (broken_at_a_row, "at 1 of 60 it is not .first at row 4"),
-        (lambda rows: rows * 1e200, r"up to 2\.\d+e\+200 they overflow"),
+        (lambda rows: rows * 1e200, r"up to \d(\.\d+)?e\+200 they overflow"),
         (3, "method gradient.*got int"),
     ],
 )
