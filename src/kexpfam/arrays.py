@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 
 from kexpfam.logarithms import log_sum_exp
 
-__all__ = ["Special", "namespace", "normal_quantile", "special"]
+__all__ = ["Special", "namespace", "normal_quantile", "outer_products", "special"]
 
 _NEWTON_STEPS = 8
 
@@ -32,6 +32,16 @@ _NEWTON_STEPS = 8
 def namespace(*arrays: Any) -> Any:
     """`jax.numpy` if one of the arrays is JAX's, else `numpy`."""
     return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
+
+
+def outer_products(
+    first: Float[Any, "n k d"], second: Float[Any, "n k e"]
+) -> Float[Any, "n d e"]:
+    """Σ_k a_k b_kᵀ in every row."""
+    if namespace(first, second) is np:
+        return first.swapaxes(1, 2) @ second
+    # As sums of products: XLA's product of many small matrices is slow on a CPU.
+    return (first[:, :, :, None] * second[:, :, None, :]).sum(axis=1)
 
 
 @jax.custom_jvp

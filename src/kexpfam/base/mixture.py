@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.arrays import namespace, special
+from kexpfam.arrays import namespace, outer_products, special
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import upper_half
 
@@ -87,21 +87,18 @@ class Components(NamedTuple):
     log_heights: Float[Any, " k"]
     means: Float[Any, "k d"]
     roots: Float[Any, "k d d"]
+    precisions: Float[Any, "k d d"]
 
     @classmethod
     def padded(cls, mixture: GaussianMixtureDensity) -> Components:
         """With empty components up to one of few sizes, so that few shapes are compiled."""
         empty = padded_size(len(mixture.means)) - len(mixture.means)
-        log_heights, means, roots = mixture.components
+        log_heights, means, *matrices = mixture.components
         return cls(
             np.pad(log_heights, (0, empty), constant_values=-np.inf),
             np.pad(means, ((0, empty), (0, 0))),
-            np.pad(roots, ((0, empty), (0, 0), (0, 0))),
+            *(np.pad(matrix, ((0, empty), (0, 0), (0, 0))) for matrix in matrices),
         )
-
-    @property
-    def precisions(self) -> Float[Any, "k d d"]:
-        return namespace(self.roots).einsum("kji,kjl->kil", self.roots, self.roots)
 
     def squared_distances(self, rows: Float[Any, "n d"]) -> Float[Any, "n k"]:
         """(x − μ_k)ᵀP_k(x − μ_k)."""
@@ -131,11 +128,7 @@ class Components(NamedTuple):
             gradient = (self.means[0] - rows) @ precisions[0]
             return BaseDerivatives(gradient, -precisions[0], numpy.zeros_like(rows))
         shares, scores = self._shares_and_scores(rows)
-        weighted = shares[:, :, None] * scores
-        gradient = weighted.sum(axis=1)
-        # As sums of products: XLA's product of many small matrices is slow on a CPU.
-        second = (weighted[:, :, :, None] * scores[:, :, None, :]).sum(axis=1)
-        second = second - (shares @ precisions.reshape(count, -1)).reshape(second.shape)
+        gradient, second = self._first_and_second(shares, scores)
         turned = (scores.reshape(-1, n_columns) @ covariance).reshape(scores.shape)
         trace = numpy.einsum("ij,kji->k", covariance, precisions)
         excess = shares * ((turned * scores).sum(axis=2) - trace)
@@ -148,6 +141,20 @@ class Components(NamedTuple):
         bend = third + (2 * square - excess.sum(axis=1, keepdims=True)) * gradient
         hessian = second - gradient[:, :, None] * gradient[:, None, :]
         return BaseDerivatives(gradient, hessian, bend)
+
+    def hessian(self, rows: Float[Any, "n d"]) -> Float[Any, "n d d"]:
+        """∇²log q0."""
+        gradient, second = self._first_and_second(*self._shares_and_scores(rows))
+        return second - gradient[:, :, None] * gradient[:, None, :]
+
+    def _first_and_second(
+        self, shares: Float[Any, "n k"], scores: Float[Any, "n k d"]
+    ) -> tuple[Float[Any, "n d"], Float[Any, "n d d"]]:
+        """∇q0/q0 and ∇²q0/q0."""
+        weighted = shares[:, :, None] * scores
+        second = outer_products(weighted, scores)
+        precisions = self.precisions.reshape(len(self.means), -1)
+        return weighted.sum(axis=1), second - (shares @ precisions).reshape(second.shape)
 
     def _shares_and_scores(
         self, rows: Float[Any, "n d"]
@@ -184,7 +191,8 @@ class GaussianMixtureDensity:
         with np.errstate(divide="ignore"):
             log_heights = np.log(self.weights) + log_volumes
         constant = self.means.shape[1] / 2 * np.log(2 * np.pi)
-        return Components(log_heights - constant, self.means, roots)
+        precisions = roots.swapaxes(1, 2) @ roots
+        return Components(log_heights - constant, self.means, roots, precisions)
 
     @cached_property
     def precisions(self) -> Float[np.ndarray, "k d d"]:
@@ -194,7 +202,7 @@ class GaussianMixtureDensity:
         self, function: Callable[[np.ndarray], np.ndarray], rows: Float[np.ndarray, "n d"]
     ) -> Float[np.ndarray, "n ..."]:
         """Some rows at a time: what lies between, (n, k, d) numbers and more, fits the cache."""
-        size = max(1, _CACHED // (self.means.size * max(1, self.means.shape[1] // 4)))
+        size = max(8, _CACHED // (self.means.size * max(1, self.means.shape[1] // 4)))
         starts = range(0, max(len(rows), 1), size)
         return np.concatenate([function(rows[start : start + size]) for start in starts])
 
@@ -211,8 +219,7 @@ class GaussianMixtureDensity:
     def hessian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "*n d d"]:
         if len(self.weights) == 1:
             return -self.precisions[0]
-        unit = np.eye(rows.shape[1])
-        return self._in_blocks(lambda part: self.components.derivatives(part, unit).hessian, rows)
+        return self._in_blocks(self.components.hessian, rows)
 
     def bend(
         self, rows: Float[np.ndarray, "n d"], covariance: Float[np.ndarray, "d d"]
