@@ -34,9 +34,7 @@ def namespace(*arrays: Any) -> Any:
     return jnp if any(isinstance(array, jax.Array) for array in arrays) else np
 
 
-def outer_products(
-    first: Float[Any, "n k d"], second: Float[Any, "n k e"]
-) -> Float[Any, "n d e"]:
+def outer_products(first: Float[Any, "n k d"], second: Float[Any, "n k e"]) -> Float[Any, "n d e"]:
     """Σ_k a_k b_kᵀ in every row."""
     if namespace(first, second) is np:
         return first.swapaxes(1, 2) @ second
