@@ -80,3 +80,14 @@ def test_every_promise_names_tests_that_exist():
         for file, name in named:
             content = Path(__file__).parent.joinpath(file).read_text("utf-8")
             assert f"def {name}(" in content, f"{file} has no {name}"
+
+
+def test_every_stage_of_the_path_is_tested_by_itself():
+    """The numbered folders of the drawing in ARCHITECTURE.md."""
+    root = Path(__file__).parents[1]
+    drawing = root.joinpath("ARCHITECTURE.md").read_text("utf-8").split("```")[1]
+    stages = re.findall(r"^ *\d+  (\w+)/", drawing, re.MULTILINE)
+    assert len(stages) == 10
+    for stage in stages:
+        assert list(root.joinpath("src/kexpfam", stage).glob("*.py"))
+        assert list(root.joinpath("tests/stages", stage).glob("test_*.py")), stage
