@@ -36,7 +36,7 @@ from kexpfam import (
 from kexpfam.bridges import FourierFeatureMap, as_arviz, jax_log_density
 from kexpfam.choices import checked_name, nearest, positive_number, resolve, seeded, share, whole
 from kexpfam.data.tables import refuse_what_is_no_table
-from kexpfam.datasets import load_wine_quality, make_density
+from kexpfam.datasets import load_wine_quality, make_density, make_thin_table
 from kexpfam.goodness_of_fit import fssd_test, stein_test
 from kexpfam.metrics import fisher_divergence, wasserstein_distance
 from kexpfam.plotting import (
@@ -521,6 +521,7 @@ def test_one_contract_for_random_state(seed, model, diffusion):
     assert model.sample(3, random_state=seed).shape == (3, 2)
     assert diffusion.sample(3, random_state=seed).shape == (3, 2)
     assert make_density("ring").sample(3, random_state=seed).shape == (3, 2)
+    assert make_thin_table("sheet", 3, random_state=seed).shape == (3, 3)
     assert family(random_state=seed).fit(ROWS).score_samples(ROWS).shape == (len(ROWS),)
     with pytest.raises(ValueError, match="RandomState or Generator; got 'lucky'"):
         model.sample(3, random_state="lucky")

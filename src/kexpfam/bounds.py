@@ -109,7 +109,7 @@ def fourier_error_bound(
         δ of the paper's form.
     n_draws : int, default=4096
         Frequencies for the means D₁ and D₂.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
 
     Returns
     -------
@@ -221,7 +221,7 @@ def wasserstein_terms(
         σ, in standardized units; the model's own by default.
     n_draws : int, default=4096
         Draws of the base density, and of noisy rows.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
 
     Returns
     -------

@@ -22,6 +22,7 @@ __all__ = [
     "entropy",
     "listed",
     "nearest",
+    "numpys_generator",
     "positive_number",
     "renamed",
     "resolve",
@@ -181,6 +182,19 @@ def seeded(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(entropy(random_state))
+
+
+def numpys_generator(random_state: Any) -> np.random.Generator:
+    """NumPy's own generator of a seed, which published splits and tables were made with."""
+    import numpy as np
+
+    if isinstance(random_state, np.random.RandomState):
+        random_state = entropy(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        entropy(random_state)
+        raise
 
 
 def renamed(**names: str) -> Callable[[F], F]:

@@ -43,7 +43,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         ``RationalQuadratic(alpha=2)``.
     length_scale : float or array of shape (n_features,), default=1.0
         The kernel's length-scale in each column, in the units of the data.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of the frequencies.
 
     Attributes

@@ -37,7 +37,7 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
     n_draws : int, default=4096
         Rows drawn now, from which `sample` picks with replacement. Ask the model itself for draws
         of its far tails.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of these rows.
 
     Returns

@@ -69,7 +69,7 @@ def compare(
         Whether to estimate divergences, which takes most of the time.
     labels : tuple of two strings, default=("A", "B")
         What the tables are called in words.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of permutations, samples and fits.
     verbose : bool, default=False
         Show progress on standard error.

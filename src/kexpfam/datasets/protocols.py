@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from kexpfam.choices import entropy
+from kexpfam.choices import numpys_generator
 
 __all__ = ["Split", "deduplicated", "deep_kexpfam", "maf", "maf_40_columns"]
 
@@ -76,7 +76,7 @@ def deduplicated(
     | split       | first 10 % test, next 10 % validation, the rest training         |
     | units       | z-scores by the training rows                                    |
     """
-    generator = _split_generator(random_state)
+    generator = numpys_generator(random_state)
     rows = _dequantised(np.unique(rows, axis=0), 0.5, generator)
     rows = generator.permutation(rows)
     tenth = len(rows) // 10
@@ -106,7 +106,7 @@ def deep_kexpfam(
     L. K. Wenliang, D. J. Sutherland, H. Strathmann, A. Gretton, "Learning deep kernels for
     exponential family densities", ICML 2019.
     """
-    generator = _split_generator(random_state)
+    generator = numpys_generator(random_state)
     rows = generator.permutation(_dequantised(rows, 1.0, generator))
     names = tuple(f"component {j}" for j in range(len(feature_names)))
     return _mapped(_last_tenths(rows), names, "deep_kexpfam", *_whitening(rows))
@@ -163,17 +163,6 @@ def maf_40_columns(
     return _mapped(
         (train, validation, test), feature_names, "maf_40_columns", *_standardizing(train)
     )
-
-
-def _split_generator(random_state: Any) -> np.random.Generator:
-    """NumPy's own generator of a seed: the splits of published figures were made with it."""
-    if isinstance(random_state, np.random.RandomState):
-        random_state = entropy(random_state)
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        entropy(random_state)
-        raise
 
 
 def _dequantised(

@@ -115,7 +115,7 @@ def load_wine_quality(
     protocol : {None, 'deduplicated', 'deep_kexpfam'}, default=None
         None gives the table. 'deduplicated' drops copies of rows before splitting;
         'deep_kexpfam' keeps them, as the literature does (see `kexpfam.datasets.protocols`).
-    random_state : int, Generator or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the noise and the order of a protocol.
 
     Returns

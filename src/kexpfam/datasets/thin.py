@@ -16,11 +16,12 @@ smooths: the density is high and thin, and its score large.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.choices import checked_name, whole
+from kexpfam.choices import checked_name, numpys_generator, whole
 
 __all__ = ["THIN_TABLES", "make_thin_table"]
 
@@ -79,7 +80,7 @@ THIN_TABLES: dict[str, Callable[[int, np.random.Generator], Float[np.ndarray, "n
 
 
 def make_thin_table(
-    name: str, n_samples: int, random_state: int | None = None
+    name: str, n_samples: int, random_state: Any = None
 ) -> Float[np.ndarray, "n d"]:
     """Rows that lie close to a curved surface.
 
@@ -87,7 +88,7 @@ def make_thin_table(
     ----------
     name : {"ratio", "product", "smooth", "powers", "sheet", "sphere"}
     n_samples : int
-    random_state : int, optional
+    random_state : int, RandomState, Generator or None, default=None
 
     Returns
     -------
@@ -100,5 +101,5 @@ def make_thin_table(
     (100, 4)
     """
     checked_name("name", name, tuple(THIN_TABLES))
-    generator = np.random.default_rng(random_state)
+    generator = numpys_generator(random_state)
     return THIN_TABLES[name](whole("n_samples", n_samples), generator)

@@ -94,7 +94,7 @@ class ConditionalKernelExponentialFamily(
     gate : bool, default=True
         Return the base density (location and scale) alone unless the tilt beats it on held-out
         rows by more than a standard error.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of the order in which rows are looked at: which are points, which are in the sample
         and in which fold. An int gives the same model again.
     verbose : bool, default=False
@@ -551,7 +551,7 @@ class ConditionalKernelExponentialFamily(
         X : array or data frame of shape (n_rows, n_features)
         n_samples : int, default=1
             Draws at each row.
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------

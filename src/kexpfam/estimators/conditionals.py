@@ -132,7 +132,7 @@ class TableConditional(NamedTuple):
 
         Parameters
         ----------
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
         """
         generator = seeded(random_state)
         drawn = self.codes.copy()

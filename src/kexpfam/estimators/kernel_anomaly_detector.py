@@ -51,7 +51,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     columns : None, str or mapping, default=None
         What columns are, where it is not what their dtype and values say; see `KernelChain`.
         Numbers of all kinds are taken as real numbers.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of folds and starts.
     verbose : bool, default=False
         Show progress on standard error.

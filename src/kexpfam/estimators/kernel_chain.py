@@ -61,7 +61,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     gate : bool, default=True
         Return the base density alone (the mixture, and frequencies of the categories) unless the
         chain beats it on held-out rows by more than a standard error.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of folds, starts and draws.
     verbose : bool, default=False
         Show progress on standard error.
@@ -327,7 +327,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         Parameters
         ----------
         n_samples : int, default=1
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------
@@ -348,7 +348,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         Parameters
         ----------
         n_samples : int
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------
@@ -365,7 +365,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         Parameters
         ----------
         X : data frame or array of shape (n_samples, n_features)
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------
@@ -397,7 +397,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         columns : name, number, or sequence of them
         n_draws : int, default=256
             Draws for each row.
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------

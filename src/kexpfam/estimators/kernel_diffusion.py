@@ -102,7 +102,7 @@ class KernelDiffusion(
     gate : bool, default=True
         Return the base density alone unless the model beats it on rows that a fit of the same kind
         had not seen, by more than a standard error.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of frequencies, folds and draws.
     verbose : bool, default=False
         Show progress on standard error.
@@ -451,7 +451,7 @@ class KernelDiffusion(
         Parameters
         ----------
         n_samples : int, default=1
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
         method : {"flow", "sde"}, default="flow"
             The probability flow, or ancestral steps with Langevin corrections.
 
@@ -496,7 +496,7 @@ class KernelDiffusion(
         ----------
         X : array or data frame of shape (n_samples, n_features)
             With NaN where a value is to be drawn.
-        random_state : int, RandomState or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------

@@ -123,7 +123,7 @@ class KernelExponentialFamily(
     gate : bool, default=True
         Return the base density alone unless the model beats it on rows that a fit of the same kind
         had not seen, by more than a standard error.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of frequencies, mini-batches, folds and draws.
     verbose : bool, default=False
         Show progress on standard error.

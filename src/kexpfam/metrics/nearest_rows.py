@@ -149,7 +149,7 @@ def privacy(
         `synthetic` count.
     max_rows : int, default=2000
         The most synthetic and held-out rows to look at, chosen at random; all training rows are.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
 
     Returns
     -------

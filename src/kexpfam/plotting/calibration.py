@@ -56,7 +56,7 @@ def plot_calibration(
         Held-out rows.
     draws : array of shape (n_draws, n_features), optional
         Rows drawn from the model; as many as in X, and at least 1000, are drawn by default.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of draws, ties and the band.
     ax : matplotlib axes, optional
         A new figure by default.
@@ -119,7 +119,7 @@ def plot_log_density_quantiles(
         Held-out rows.
     draws : array of shape (n_draws, n_features), optional
         Rows drawn from the model; as many as in X, and at least 1000, are drawn by default.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of draws and the band.
     ax : matplotlib axes, optional
         A new figure by default.

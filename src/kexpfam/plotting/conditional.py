@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from kexpfam.choices import share, whole
+from kexpfam.choices import numpys_generator, share, whole
 from kexpfam.plotting.canvas import (
     DATA,
     MODEL,
@@ -216,7 +216,7 @@ def plot_coverage(
         Targets that the model was not fitted to.
     coverage : float, default=0.95
         Probability with which the band holds the whole line of a model that is right.
-    random_state : int, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the band.
     ax : matplotlib axes, optional
         A new figure by default.
@@ -229,7 +229,7 @@ def plot_coverage(
     needed = np.abs(2 * evaluate(model.cdf, X, np.asarray(y, float)) - 1)
     places = spread_places(_MANY, _MOST_PLACES)
     nominal = places / (_MANY + 1)
-    generator = np.random.default_rng(random_state)
+    generator = numpys_generator(random_state)
     least, largest = count_band(len(needed), _MANY, places, level, generator)
     inside = np.searchsorted(np.sort(needed), nominal, side="right") / len(needed)
     ax = new_axes(ax, (4.2, 4.0))

@@ -63,7 +63,7 @@ def plot_noise_levels(
         The window of all panels, a pair for each column; around the rows by default.
     max_rows : int, default=400
         If X has more rows, so many of them are drawn.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the noise and of draws.
 
     Returns

@@ -107,7 +107,7 @@ def make_report(
         settings.
     model : KernelChain, KernelDiffusion or KernelExponentialFamily, optional
         Fitted or not; `KernelChain` by default, which takes tables of mixed columns as they are.
-    random_state : int, RandomState or None, default=0
+    random_state : int, RandomState, Generator or None, default=0
         Seed of the split, the draws and the bootstrap, and of a model that has none.
     title : str, optional
         The heading; by default the files' names, if there are any, and the model's.
