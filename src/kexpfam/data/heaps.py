@@ -35,7 +35,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, ndtri
 
-__all__ = ["Heaps", "find_heaps"]
+__all__ = ["DISCOUNTS", "STRENGTHS", "Heaps", "find_heaps"]
 
 # Values that have a frequency of their own at most; rows and values that are looked at, at least.
 _MOST_VALUES, _FEWEST_ROWS, _FEWEST_VALUES = 1000, 50, 3
@@ -44,7 +44,7 @@ _MOST_CENTERS = 500
 # Bandwidths, in units in which a column's quartiles are about 1.35 apart and far values as near as
 # their logarithms; at least half a step between whole numbers. A share of the widest covers gaps.
 _BANDWIDTHS, _WIDE_SHARE = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8), 0.02
-_DISCOUNTS, _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 0.9), np.logspace(-0.5, 5, 12)
+DISCOUNTS, STRENGTHS = (0.0, 0.25, 0.5, 0.75, 0.9), np.logspace(-0.5, 5, 12)
 # Nats a row that heaps must gain at least, and in standard errors.
 _LEAST_GAIN, _ERRORS = 0.02, 3.0
 # Points of the smooth density, and bandwidths beyond the outermost values where they end.
@@ -228,7 +228,7 @@ def find_heaps(
     logs, discount, strength = max(
         (
             (np.log(seen.probabilities(others[best], *pair, without=1.0) + _TINY), *pair)
-            for pair in product(_DISCOUNTS, _STRENGTHS.tolist())
+            for pair in product(DISCOUNTS, STRENGTHS.tolist())
         ),
         key=lambda trial: seen.mean(trial[0]),
     )

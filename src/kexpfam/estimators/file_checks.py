@@ -45,6 +45,11 @@ def chain_fits(state: ChainFit, n_columns: int) -> bool:
         fits &= (functions is None) == (coefficients is None)
         if functions is not None and coefficients is not None:
             fits &= len(coefficients) == functions.n_functions
+    for frequencies in (term.frequencies for term in density.number_terms):
+        if frequencies is not None:
+            fits &= 0 <= frequencies.place < len(counts) and len(frequencies.values) > 0
+            fits &= fits and len(frequencies.masses) == counts[frequencies.place]
+            fits &= bool((frequencies.totals > 0).all())
     for term, count in zip(density.category_terms, counts, strict=True):
         fits &= len(term.log_shares) == count
         fits &= term.coefficients is None or term.coefficients.shape[1:] == (count,)

@@ -123,6 +123,8 @@ class ChainDensity(Chain, Density):
                 found.setdefault(column, []).append(share)
             if number.functions is not None:
                 found.setdefault(column, []).append("a tilt")
+            if number.frequencies is not None:
+                found.setdefault(column, []).append("frequencies of values with a category")
         return {column: " and ".join(words) for column, words in found.items()}
 
     @one_blas_thread()
@@ -187,6 +189,11 @@ class ChainDensity(Chain, Density):
         blocks = [order[start : start + _ROWS] for start in range(0, len(logs), _ROWS)]
         for some, (found, error) in zip(blocks, in_threads(of_some, blocks), strict=True):
             logs[some], errors[some] = found.T, error
+        for number, term in enumerate(self.number_terms):
+            if term.frequencies is not None:
+                logs[:, number] = term.frequencies.stacked(
+                    logs[:, number], parts.codes, parts.numbers[:, number]
+                )
         slopes = self.maps.log_slopes(parts.numbers, inputs.mapped)
         logs += np.where(self.layout.is_lattice, 0.0, slopes)
         return np.where(there, logs, 0.0), errors

@@ -2,8 +2,9 @@
 
 A category is drawn by its probabilities. For a number a uniform u becomes the share v of its
 untilted distribution that lies below it (`kexpfam.model.residual_tilt.tilted_levels`), and v the
-number itself, a quantile of mixture and bell. A whole number is the one whose cell is hit. Numbers
-are drawn where rows have been, and a little beyond (`Chain.drawn_between`).
+number itself, a quantile of mixture and bell. A whole number is the one whose cell is hit, or one
+that was seen with a category (`kexpfam.model.level_frequencies`). Numbers are drawn where rows have
+been, and a little beyond (`Chain.drawn_between`).
 
 What is missing in a row tells something about the rest of it. So rows of a table with missing
 values are drawn as its rows were, some of them with holes; and then the holes are filled, too.
@@ -92,6 +93,10 @@ def _drawn_numbers(
         if not open_.any():
             continue
         places = np.flatnonzero(open_)
+        frequencies = chain.number_terms[number].frequencies
+        with_level = np.full(len(places), np.nan)
+        if frequencies is not None:
+            with_level, uniform[places] = frequencies.drawn(parts.codes[places], uniform[places])
         own = Inputs(*(part[places] for part in inputs._replace(mapped=mapped, plain=plain)))
         # What comes later does not matter: as if it were there, the same factors serve all numbers.
         standing = own.mapped.copy()
@@ -106,6 +111,7 @@ def _drawn_numbers(
         low, high = (end[number] for end in layout.support)
         if layout.is_lattice[number]:
             values = np.clip(np.rint(values), low + 0.5, high - 0.5)
+            values = np.where(np.isnan(with_level), values[:, 0], with_level)[:, None]
             mapped[places, number] = own_map.forward(values)[:, 0]
         numbers[places, number] = np.clip(values, low, high)[:, 0]
         plain[places, number] = own_map.plain(values)[:, 0]

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from kexpfam.base.bell import WIDTHS
 from kexpfam.base.location import Location
 from kexpfam.features.inputs import InputFunctions
+from kexpfam.model.level_frequencies import LevelFrequencies
 
 __all__ = ["CategoryTerm", "Holes", "Inputs", "NumberTerm", "Scores", "Terms"]
 
@@ -62,6 +63,7 @@ class NumberTerm(NamedTuple):
     Both are functions of the numbers before after their monotone maps, or of the `plain` ones,
     which are only standardized: a function that is smooth in a column need not be in its map.
     `share` is that of the bell beside the mixture, `wide_share` that of the bell's wide part.
+    `frequencies` are those of a whole number's values with a category, beside all that.
     """
 
     location: Location | None = None
@@ -71,11 +73,12 @@ class NumberTerm(NamedTuple):
     functions: InputFunctions | None = None
     coefficients: Float[np.ndarray, "m k"] | None = None
     plain: bool = False
+    frequencies: LevelFrequencies | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether the column is the mixture's alone."""
-        return self.location is None and self.functions is None
+        return self.location is None and self.functions is None and self.frequencies is None
 
     @property
     def bell_shares(self) -> Float[np.ndarray, " b"]:

@@ -48,6 +48,7 @@ from kexpfam.model.chain_terms import CategoryTerm, Holes, NumberTerm, Scores
 from kexpfam.model.conditional import ConditionalDensity
 from kexpfam.model.health import Comparison, FlowQuality, Health
 from kexpfam.model.lattice import Lattice
+from kexpfam.model.level_frequencies import LevelFrequencies
 from kexpfam.model.pooled import Neighbors, PooledDensity
 from kexpfam.moments.conditional import ConditionalSums
 from kexpfam.moments.level_sums import LevelSums, LevelView
@@ -84,7 +85,7 @@ RECORDS: dict[str, type] = {
         *(LevelSummation, LevelSums, LevelView, Levels, NumberedFolds, ScoreField, SmoothedMixture),
         *(Comparison, FlowQuality, Health),
         *(CategoryTerm, ChainDensity, ColumnKind, Layout, MixedTable, NumberTerm, OrderedMixture),
-        *(Heaps, Holes, Neighbors, PooledDensity, Scores, Tails),
+        *(Heaps, Holes, LevelFrequencies, Neighbors, PooledDensity, Scores, Tails),
         *(ConditionalDensity, Covariance, InputFunctions, Location, Response),
         *(ConditionalSums, Lattice, LocationSums, PointsLocation, TargetSums),
         *(

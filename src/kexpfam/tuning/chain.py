@@ -8,7 +8,9 @@ For a number, in this order:
    that makes the stack with the mixture's conditional likeliest; none where that gains too little;
 3. a tilt of the stack (`kexpfam.model.residual_tilt`), likeliest for residuals that are out of
    sample, over a path of penalties from strong to weak; held-out rows choose one, or none. Some
-   rows and few functions are tried first.
+   rows and few functions are tried first;
+4. of a whole number, frequencies of its values with one of the categories
+   (`kexpfam.tuning.level_frequencies`).
 
 Categories are in `kexpfam.tuning.categories`.
 """
@@ -25,12 +27,13 @@ from kexpfam.base.line import OnLine
 from kexpfam.features.inputs import InputFunctions, input_functions
 from kexpfam.features.residual import residual_functions
 from kexpfam.model.chain_terms import NumberTerm
-from kexpfam.model.residual_tilt import NODES, normal_masses
+from kexpfam.model.residual_tilt import NODES, cell_log_ratio, normal_masses
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.bells import Bell, fitted_bell, refitted_bell, with_shares
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES
+from kexpfam.tuning.level_frequencies import choose_frequencies, fit_frequencies
 from kexpfam.tuning.number_choices import (
     LEAST_GAIN,
     LEAST_STEP,
@@ -98,10 +101,25 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
             break
         # More functions and rows want no stronger penalty.
         penalties = PENALTIES[max(PENALTIES.index(tilt.penalty) - 1, 0) :]
-    if tilt is None:
+    if tilt is not None:
+        term = choice.term._replace(functions=tilt.functions, coefficients=tilt.coefficients)
+        choice = choice._replace(tilt=tilt, term=term)
+    return _with_frequencies(choice, problem, stacked)
+
+
+def _with_frequencies(choice: NumberChoice, problem: NumberProblem, line: OnLine) -> NumberChoice:
+    """Frequencies of whole numbers, where they pay beside all else."""
+    if not problem.cells or not problem.level_counts:
         return choice
-    term = choice.term._replace(functions=tilt.functions, coefficients=tilt.coefficients)
-    return choice._replace(tilt=tilt, term=term)
+    logs = line.log_probability()
+    if choice.term.functions is not None:
+        slopes = choice.term.slopes(problem.inputs)
+        logs = logs + cell_log_ratio(slopes, *line.ends(), line.residuals())
+    frequencies = choose_frequencies(problem, logs)
+    if frequencies is None:
+        return choice
+    term = choice.term._replace(frequencies=fit_frequencies(problem, frequencies))
+    return choice._replace(frequencies=frequencies, term=term)
 
 
 def _with_bell(choice: NumberChoice, bell: Bell) -> NumberTerm:
@@ -126,6 +144,8 @@ def fit_number(
         functions, some = choice.tilt.functions, slice(0, MOST_ROWS)
         tilt = _tilt_problem(problem.where(some), stacked, functions)
         term = term._replace(functions=functions, coefficients=choice.tilt.fitted_to(tilt))
+    if choice.frequencies is not None:
+        term = term._replace(frequencies=fit_frequencies(problem, choice.frequencies))
     return term
 
 

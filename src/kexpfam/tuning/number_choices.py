@@ -12,7 +12,15 @@ from kexpfam.features.inputs import InputFunctions
 from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.solve.conditional import TiltProblem, likeliest_path
 
-__all__ = ["LEAST_GAIN", "LEAST_STEP", "POINTS", "STEPS", "NumberChoice", "TiltChoice"]
+__all__ = [
+    "LEAST_GAIN",
+    "LEAST_STEP",
+    "POINTS",
+    "STEPS",
+    "FrequencyChoice",
+    "NumberChoice",
+    "TiltChoice",
+]
 
 # Points of a location, steps for each penalty, and nats a row that a bell or a tilt must gain.
 POINTS, STEPS, LEAST_GAIN = 256, 25, 0.003
@@ -35,6 +43,14 @@ class TiltChoice(NamedTuple):
         )  # fmt: skip
 
 
+class FrequencyChoice(NamedTuple):
+    """A category whose frequencies of values pay, and how far they are trusted."""
+
+    place: int
+    discount: float
+    strength: float
+
+
 class NumberChoice(NamedTuple):
     """What was found to pay for a number.
 
@@ -47,3 +63,4 @@ class NumberChoice(NamedTuple):
     tilt: TiltChoice | None = None
     term: NumberTerm = NumberTerm()
     sums: LocationSums | None = None
+    frequencies: FrequencyChoice | None = None

@@ -9,6 +9,8 @@
 | line         | (j,)   | where it lies in the mixture's conditional, out of sample        |
 | edges        | (3, j) | the ends of its cell, mapped, and the logarithm of its width     |
 | within       | (j,)   | a place in the cell, from a hash of the row                      |
+| values       | (j,)   | the number itself                                                |
+| codes        | (j, c) | categories, of so many levels                                    |
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ class NumberProblem(NamedTuple):
     cells: bool
     weights: Float[np.ndarray, " j"]
     within: Float[np.ndarray, " j"]
+    values: Float[np.ndarray, " j"]
+    codes: Float[np.ndarray, "j c"]
+    level_counts: tuple[int, ...]
 
     def where(self, chosen: Bool[np.ndarray, " j"] | slice) -> NumberProblem:
         return self._replace(
@@ -53,6 +58,8 @@ class NumberProblem(NamedTuple):
             edges=self.edges[:, chosen],
             weights=self.weights[chosen],
             within=self.within[chosen],
+            values=self.values[chosen],
+            codes=self.codes[chosen],
         )
 
     def seen(self, plain: bool) -> NumberProblem:
@@ -101,4 +108,7 @@ class NumberProblems(NamedTuple):
             bool(table.layout.is_lattice[number]),
             table.weights[there],
             table.uniform("place", number)[there],
+            table.parts.numbers[there, number],
+            table.parts.codes[there],
+            tuple(table.layout.level_counts),
         )
