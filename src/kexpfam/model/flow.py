@@ -154,7 +154,7 @@ def _carried(at: Any, speed: Any, rows: Any, times: Any, n_steps: Any, n_blocks:
 
     def next_step(step: Any, carry: Any) -> Any:
         length = times[step + 1] - times[step]
-        instants = jax.vmap(at)(times[step] + nodes[1:] * length)
+        instants = jax.lax.map(at, times[step] + nodes[1:] * length)
 
         def one_block(number: Any, carry: Any) -> Any:
             state, slopes, gains, errors = carry
