@@ -215,7 +215,7 @@ def _started(basis: FourierBasis, instant: Instant, rows: Any) -> _Moving:
 
 
 @compiled(tuned=False)
-def _moved(basis: FourierBasis, instants: Instant, moving: _Moving, length: Any) -> Any:
+def _moved(basis: FourierBasis, instants: Instant, length: Any, moving: _Moving) -> Any:
     """One step on, with its error estimates."""
     state, slopes, error = one_step(_speed(basis), *moving, length, instants)
     return _Moving(state, slopes), jnp.abs(error[1])
@@ -232,28 +232,29 @@ def _carried_by_all_cores(
     field: ScoreField, rows: Float[np.ndarray, "n d"], times: Float[np.ndarray, " t"]
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
     """As `_carried`, step after step: what the steps need at their nodes is found once for all."""
-    basis, nodes = field.basis, method_nodes()
+    basis, nodes = field.basis, method_nodes()[1:]
+    many_cores = not is_accelerated()
 
     def of_all(function: Callable[[Any], Any], pieces: Iterable[Any]) -> list[Any]:
-        return list(in_threads(function, pieces, worth=not is_accelerated()))
+        return list(in_threads(function, pieces, worth=many_cores))
+
+    def instants_of(step: tuple[float, float]) -> Instant:
+        return _instants(field, step[0] + nodes * (step[1] - step[0]))
 
     start = _instant(field, times[0])
     moving = of_all(lambda block: _started(basis, start, block), _blocks(rows))
     gains, errors = [], []
-    for first, last in pairwise(times):
-        length = last - first
-        instants = _instants(field, first + nodes[1:] * length)
-        found = of_all(partial(_next, basis, instants, length), moving)
+    steps = list(pairwise(times))
+    # What the next steps need is found while rows are moved.
+    coming = in_threads(instants_of, steps, worth=many_cores)
+    for (first, last), instants in zip(steps, coming, strict=True):
+        found = of_all(partial(_moved, basis, instants, last - first), moving)
         before, moving = moving, [piece for piece, _ in found]
         gains.append([now.state[1] - old.state[1] for now, old in zip(moving, before, strict=True)])
         errors.append([error for _, error in found])
     count = len(rows)
     ends = np.concatenate([piece.state[0] for piece in moving])[:count]
     return ends, _joined(gains, count), _joined(errors, count)
-
-
-def _next(basis: FourierBasis, instants: Instant, length: float, moving: _Moving) -> Any:
-    return _moved(basis, instants, moving, length)
 
 
 def _joined(steps: list[list[np.ndarray]], count: int) -> Float[np.ndarray, "s n"]:
