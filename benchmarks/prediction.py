@@ -97,7 +97,8 @@ def microseconds(model: Any, asked: dict[str, int], rows: np.ndarray) -> dict[st
     }
 
 
-def main() -> None:
+def table() -> np.ndarray:
+    """Rows to train with, and rows that are asked for."""
     generator = np.random.default_rng(0)
     mixing = generator.standard_normal((COLUMNS, COLUMNS))
     every = np.tanh(generator.standard_normal((TRAINING + ROWS, COLUMNS)) @ mixing / 2)
@@ -105,6 +106,11 @@ def main() -> None:
     # Two thin, bent columns, so that there is something to tilt.
     every[:, 3] = every[:, 0] ** 2 + 0.1 * every[:, 3]
     every[:, 7] = np.sin(2 * every[:, 1]) + 0.2 * every[:, 7]
+    return every
+
+
+def main() -> None:
+    every = table()
     training, rows = every[:TRAINING], every[TRAINING:]
     named = sys.argv[1:]
     found: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-__all__ = ["form_coefficients", "half_places", "upper_half", "upper_products_of"]
+__all__ = ["form_coefficients", "half_places", "upper_half"]
 
 
 # Finding them takes longer than many of their uses.
@@ -36,12 +36,6 @@ def upper_half(matrices: Float[Any, "k d d"]) -> Float[Any, "k p"]:
     """The upper half of symmetric matrices, read line by line."""
     one, other = _half(matrices.shape[1])
     return matrices[:, one, other]
-
-
-def upper_products_of(matrices: Float[Any, "k d e"]) -> Float[Any, "k p e"]:
-    """Products of every two lines, the upper half of UUᵀ before its sum over columns."""
-    one, other = _half(matrices.shape[1])
-    return matrices[:, one] * matrices[:, other]
 
 
 def form_coefficients(halves: Float[Any, "k p"], n_columns: int) -> Float[Any, "k p"]:

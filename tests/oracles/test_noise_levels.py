@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import jax
@@ -20,7 +21,7 @@ from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import fit_standardizer
 from kexpfam.datasets import make_density
 from kexpfam.features.interactions import InteractionFeatures
-from kexpfam.model.flow import flow_down, flow_up
+from kexpfam.model.flow import flow_down, flow_times, flow_up, traced_gain
 from kexpfam.model.flow_completions import conditional_draws
 from kexpfam.model.flow_walk import walk_down
 from kexpfam.model.score_field import score_field
@@ -262,6 +263,16 @@ def test_the_flow_carries_a_gaussian_to_its_quantiles(basis, generator):
     low, _ = flow_down(untilted(basis, gaussian), high, 4 * ONCE)
     scales = np.sqrt((variances + NOISE_SCALES[0] ** 2) / (variances + NOISE_SCALES[-1] ** 2))
     np.testing.assert_allclose(low, 1 + (high - 1) * scales, atol=1e-5)
+
+
+def test_a_traced_flow_takes_the_same_steps(basis, mixture, generator):
+    """The steps that all cores take, block by block, and those inside one program."""
+    field, rows = tilted(basis, mixture, generator), generator.standard_normal((150, 2))
+    steps = np.array([1, 2, 1, 1, 3])
+    times = flow_times(field.knots, steps)
+    traced = compiled(partial(traced_gain, n_steps=8))(field, rows, times)
+    # Products of other shapes are rounded otherwise.
+    np.testing.assert_allclose(flow_up(field, rows, steps)[0], traced, rtol=1e-9, atol=1e-12)
 
 
 def test_rows_beside_a_row_change_nothing(basis, mixture, generator):

@@ -30,7 +30,7 @@ from jax.tree_util import register_dataclass
 from jaxtyping import Array, Float
 
 from kexpfam.base.mixture import GaussianMixtureDensity, padded_size
-from kexpfam.symmetric import half_places, upper_products_of
+from kexpfam.symmetric import half_places, upper_half
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
@@ -54,6 +54,10 @@ class MixtureScore(NamedTuple):
         """Log densities of the components, with their weights."""
         squares = _quadratic_forms(self.halves, rows)
         return self.constants + rows @ self.pulls.T - squares / 2
+
+    def log_density(self, rows: Float[Any, "n d"]) -> Float[Array, " n"]:
+        """log q_σ."""
+        return logsumexp(self.logs(rows), axis=1)
 
     def gradient(self, rows: Float[Any, "n d"]) -> Float[Array, "n d"]:
         """∇log q_σ."""
@@ -81,20 +85,24 @@ class SmoothedMixture:
         return jnp.einsum("kde,ke,kfe->kdf", self.axes, inverses, self.axes)
 
     def at(self, noise_scale: Any) -> MixtureScore:
-        """What the score at one level needs, for many blocks of rows."""
+        """What the score at one level needs, for many blocks of rows.
+
+        Several levels are found one after the other: `jax.lax.map`, not `jax.vmap`, which would
+        write and read all their matrices at once.
+        """
+        axes = jnp.asarray(self.axes)
         inverses = 1 / (self.variances + noise_scale**2)
-        # Levels differ by the inverses alone: at several levels this is one product.
-        halves = upper_products_of(self.axes) @ inverses[:, :, None]
-        along = jnp.einsum("kde,kd->ke", self.axes, self.means)
-        pulls = jnp.einsum("kde,ke->kd", self.axes, inverses * along)
+        halves = upper_half((axes * inverses[:, None, :]) @ axes.swapaxes(1, 2))
+        along = jnp.einsum("kde,kd->ke", axes, self.means)
+        pulls = jnp.einsum("kde,ke->kd", axes, inverses * along)
         constants = self.log_weights + jnp.log(inverses).sum(axis=1) / 2
         constants = constants - self.means.shape[1] / 2 * np.log(2 * np.pi)
         constants = constants - (inverses * along**2).sum(axis=1) / 2
-        return MixtureScore(constants, pulls, halves[:, :, 0])
+        return MixtureScore(constants, pulls, halves)
 
     def log_density(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, " n"]:
         """log q_σ."""
-        return logsumexp(self.at(noise_scale).logs(rows), axis=1)
+        return self.at(noise_scale).log_density(rows)
 
     def gradient(self, rows: Float[Any, "n d"], noise_scale: Any) -> Float[Array, "n d"]:
         """∇log q_σ."""

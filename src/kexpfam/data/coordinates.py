@@ -64,10 +64,18 @@ class Coordinates:
         """x of z."""
         return self.marginals.backward(whitened @ self.root.T + self.shift)
 
+    def forward_and_volume(
+        self, rows: Float[np.ndarray, "n d"]
+    ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
+        """z of x, and log |dz/dx| there: the maps, which take a while, are evaluated once."""
+        values = self.marginals.forward(rows)
+        slopes = self.marginals.log_slopes(rows, values)
+        volume = slopes.sum(axis=1) + float(np.linalg.slogdet(self.inverse_root)[1])
+        return (values - self.shift) @ self.inverse_root.T, volume
+
     def log_jacobian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """log |dz/dx| at rows of x."""
-        slopes = self.marginals.curve(rows).log_slopes
-        return slopes.sum(axis=1) + float(np.linalg.slogdet(self.inverse_root)[1])
+        return self.forward_and_volume(rows)[1]
 
     def slopes(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """dt/dx of every column."""

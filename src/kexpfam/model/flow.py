@@ -18,20 +18,22 @@ derivatives are in `kexpfam.model.flow_derivatives`.
 Steps are of Dormand and Prince's fifth-order method. Those within a stretch between two levels are
 equal, and how many there are is chosen once, stretch by stretch, at draws of the base density: a
 row's log density does not depend on the rows beside it. What the mixture and the coefficients are
-at a step's times is the same for all rows and found once for up to 1024 of them; they are moved in
-blocks that fit a processor's cache.
+at a step's times is the same for all rows and found once; rows are moved in blocks that fit a
+processor's cache, which the cores share.
 
 | symbol | name   | shape  |
 |--------|--------|--------|
-| t      | times  | (s,), the first n_steps + 1 of which count |
-| z      | rows   | (m, b, d), the first n_blocks of which count |
+| t      | times  | (s,), in a traced flow the first n_steps + 1 of which count |
+| z      | rows   | (n, d) |
 |        | steps  | (l − 1,), a number for each stretch |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +41,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from kexpfam.data.blocks import padded
-from kexpfam.model.score_field import ScoreField
+from kexpfam.features import FourierBasis
+from kexpfam.model.score_field import Instant, ScoreField, speed
 from kexpfam.precision import compiled, is_accelerated
+from kexpfam.threads import in_threads
 
 __all__ = [
     "flow_down",
@@ -55,8 +59,8 @@ __all__ = [
 _MOST_STEPS = 256
 # Times are padded to as many at least: nearly all flows, and all trials of steps, share a program.
 _LEAST_TIMES = 64
-# Rows of a block, and blocks that are moved together; fewer rows where no more are asked for.
-_BLOCK, _TOGETHER, _FEW = 128, 8, 32
+# Rows of a block, and fewer where no more are asked for.
+_BLOCK, _FEW = 128, 32
 # Rows of a block that fill an accelerator.
 _ACCELERATOR_BLOCK = 1 << 13
 # Draws at which steps are tried.
@@ -67,15 +71,22 @@ _COVERED, _CAUTION_LIMITS = 0.975, (1.0, 100.0)
 _ORDER = 5
 
 
-def flow_times(
+def _step_ends(
     knots: Float[np.ndarray, " l"], steps: Int[np.ndarray, " k"]
 ) -> Float[np.ndarray, " s"]:
-    """Where steps begin and end, padded to one of few lengths: programs are compiled for each."""
+    """Where steps begin and end."""
     pieces = [
         np.linspace(low, high, int(count) + 1)[:-1]
         for low, high, count in zip(knots[:-1], knots[1:], steps, strict=True)
     ]
-    times = np.concatenate([*pieces, knots[-1:]])
+    return np.concatenate([*pieces, knots[-1:]])
+
+
+def flow_times(
+    knots: Float[np.ndarray, " l"], steps: Int[np.ndarray, " k"]
+) -> Float[np.ndarray, " s"]:
+    """Where steps begin and end, padded to one of few lengths: programs are compiled for each."""
+    times = _step_ends(knots, steps)
     length = max(_LEAST_TIMES, 1 << (len(times) - 1).bit_length())
     return np.concatenate([times, np.full(length - len(times), times[-1])])
 
@@ -134,53 +145,39 @@ def one_step(
     return moved, last, weighted(error_weights, slopes)
 
 
-def _part(blocks: Any, number: Any) -> Any:
-    return jax.tree.map(lambda one: one[number], blocks)
-
-
-def _with_part(blocks: Any, number: Any, part: Any) -> Any:
-    return jax.tree.map(lambda all_, one: all_.at[number].set(one), blocks, part)
-
-
-def _carried(at: Any, speed: Any, rows: Any, times: Any, n_steps: Any, n_blocks: Any) -> Any:
+def _carried(
+    at: Any, speed: Any, rows: Any, times: Any, n_steps: Any
+) -> tuple[Float[Array, "n d"], Float[Array, "s n"], Float[Array, "s n"]]:
     """Rows at the last time, and each step's gains and their error estimates.
 
     `at` gives what all rows have in common at a time, and `speed` that of rows and gains.
     """
     times, nodes = jnp.asarray(times), method_nodes()
 
-    def begin(number: Any, slopes: Any) -> Any:
-        return _with_part(slopes, number, speed(start, _part(state, number)))
-
     def next_step(step: Any, carry: Any) -> Any:
+        state, slopes, gains, errors = carry
         length = times[step + 1] - times[step]
-        instants = jax.vmap(at)(times[step] + nodes[1:] * length)
+        instants = jax.lax.map(at, times[step] + nodes[1:] * length)
+        moved, last, error = one_step(speed, state, slopes, length, instants)
+        gains = gains.at[step].set(moved[1] - state[1])
+        return moved, last, gains, errors.at[step].set(jnp.abs(error[1]))
 
-        def one_block(number: Any, carry: Any) -> Any:
-            state, slopes, gains, errors = carry
-            before = _part(state, number)
-            moved, last, error = one_step(speed, before, _part(slopes, number), length, instants)
-            return (
-                _with_part(state, number, moved),
-                _with_part(slopes, number, last),
-                gains.at[step, number].set(moved[1] - before[1]),
-                errors.at[step, number].set(jnp.abs(error[1])),
-            )
-
-        return jax.lax.fori_loop(0, n_blocks, one_block, carry)
-
-    state = jnp.asarray(rows), jnp.zeros(rows.shape[:2])
-    start, nothing = at(times[0]), jnp.zeros((len(times), *rows.shape[:2]))
-    slopes = jax.lax.fori_loop(0, n_blocks, begin, jax.tree.map(jnp.zeros_like, state))
+    start = _beginning(jnp.asarray(rows))
+    nothing = jnp.zeros((len(times), len(rows)))
     (rows, _), _, gains, errors = jax.lax.fori_loop(
-        0, n_steps, next_step, (state, slopes, nothing, nothing)
+        0, n_steps, next_step, (start, speed(at(times[0]), start), nothing, nothing)
     )
     return rows, gains, errors
 
 
-def _speed(field: ScoreField) -> Any:
+def _beginning(rows: Float[Any, "n d"]) -> tuple[Float[Any, "n d"], Float[Array, " n"]]:
+    """Rows, and their gain so far."""
+    return rows, jnp.zeros(rows.shape[0])
+
+
+def _speed(basis: FourierBasis) -> Any:
     """Of rows and of their gain, which does not enter."""
-    return lambda instant, state: field.speed(instant, state[0])
+    return lambda instant, state: speed(basis, instant, state[0])
 
 
 def traced_gain(
@@ -190,50 +187,87 @@ def traced_gain(
 
     It can be differentiated forwards and, as the number of steps is known beforehand, backwards.
     """
-    _, gains, _ = _carried(field.at, _speed(field), rows[None], times, n_steps, 1)
-    return gains.sum(axis=0)[0]
+    _, gains, _ = _carried(field.at, _speed(field.basis), rows, times, n_steps)
+    return gains.sum(axis=0)
+
+
+class _Moving(NamedTuple):
+    """A block of rows on its way: rows and gains so far, and how fast they change."""
+
+    state: tuple[Float[Any, "b d"], Float[Any, " b"]]
+    slopes: tuple[Float[Any, "b d"], Float[Any, " b"]]
+
+
+@compiled(tuned=False, on_device=True)
+def _instants(field: ScoreField, times: Any) -> Instant:
+    return jax.lax.map(field.at, times)
+
+
+@compiled(tuned=False, on_device=True)
+def _instant(field: ScoreField, time: Any) -> Instant:
+    return field.at(time)
 
 
 @compiled(tuned=False)
-def _flow(field: ScoreField, rows: Any, times: Any, n_steps: Any, n_blocks: Any) -> Any:
-    return _carried(field.at, _speed(field), rows, times, n_steps, n_blocks)
+def _started(basis: FourierBasis, instant: Instant, rows: Any) -> _Moving:
+    state = _beginning(rows)
+    return _Moving(state, speed(basis, instant, rows))
 
 
-def _in_blocks(
-    function: Callable[..., Any], rows: Float[np.ndarray, "n d"]
-) -> tuple[np.ndarray, ...]:
-    """Results of a function of blocks of rows and of their number; rows are its last axis but one.
+@compiled(tuned=False)
+def _moved(basis: FourierBasis, instants: Instant, length: Any, moving: _Moving) -> Any:
+    """One step on, with its error estimates."""
+    state, slopes, error = one_step(_speed(basis), *moving, length, instants)
+    return _Moving(state, slopes), jnp.abs(error[1])
 
-    Padded to two sizes, so that few programs are compiled and a few rows do not pay for many.
-    """
+
+def _blocks(rows: Float[np.ndarray, "n d"]) -> list[Float[np.ndarray, "b d"]]:
+    """Padded to two sizes, so that few programs are compiled and a few rows do not pay for many."""
     many = _ACCELERATOR_BLOCK if is_accelerated() else _BLOCK
-    size, together = (many, _TOGETHER) if len(rows) > _FEW else (_FEW, 1)
-    found = []
-    for start in range(0, len(rows), size * together):
-        piece = rows[start : start + size * together]
-        blocks = padded(piece, size * together).reshape(together, size, -1)
-        results = function(blocks, -(-len(piece) // size))
-        found.append(
-            [_joined(result, blocks.shape[:2])[..., : len(piece), :] for result in results]
-        )
-    return tuple(np.concatenate(parts, axis=-2) for parts in zip(*found, strict=True))
+    size = many if len(rows) > _FEW else _FEW
+    return [padded(rows[start : start + size], size) for start in range(0, len(rows), size)]
 
 
-def _joined(result: Any, shape: tuple[int, int]) -> np.ndarray:
-    """(…, m, b, d) or (…, m, b) as (…, m·b, d) or (…, m·b, 1)."""
-    values = np.asarray(result)
-    if values.shape[-2:] == shape:
-        values = values[..., None]
-    return values.reshape(*values.shape[:-3], shape[0] * shape[1], values.shape[-1])
+def _carried_by_all_cores(
+    field: ScoreField, rows: Float[np.ndarray, "n d"], times: Float[np.ndarray, " t"]
+) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
+    """As `_carried`, step after step: what the steps need at their nodes is found once for all."""
+    basis, nodes = field.basis, method_nodes()[1:]
+    many_cores = not is_accelerated()
+
+    def of_all(function: Callable[[Any], Any], pieces: Iterable[Any]) -> list[Any]:
+        return list(in_threads(function, pieces, worth=many_cores))
+
+    def instants_of(step: tuple[float, float]) -> Instant:
+        return _instants(field, step[0] + nodes * (step[1] - step[0]))
+
+    start = _instant(field, times[0])
+    moving = of_all(lambda block: _started(basis, start, block), _blocks(rows))
+    gains, errors = [], []
+    steps = list(pairwise(times))
+    # What the next steps need is found while rows are moved.
+    coming = in_threads(instants_of, steps, worth=many_cores)
+    for (first, last), instants in zip(steps, coming, strict=True):
+        found = of_all(partial(_moved, basis, instants, last - first), moving)
+        before, moving = moving, [piece for piece, _ in found]
+        gains.append([now.state[1] - old.state[1] for now, old in zip(moving, before, strict=True)])
+        errors.append([error for _, error in found])
+    count = len(rows)
+    ends = np.concatenate([piece.state[0] for piece in moving])[:count]
+    return ends, _joined(gains, count), _joined(errors, count)
+
+
+def _joined(steps: list[list[np.ndarray]], count: int) -> Float[np.ndarray, "s n"]:
+    """Numbers of all steps' blocks."""
+    return np.array([np.concatenate(blocks)[:count] for blocks in steps])
 
 
 def _followed(
     field: ScoreField, rows: Float[np.ndarray, "n d"], steps: Int[np.ndarray, " k"]
 ) -> tuple[Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
     """Gains and error estimates of all steps up."""
-    times, n_steps = flow_times(field.knots, steps), int(steps.sum())
-    _, gains, errors = _in_blocks(lambda z, m: _flow(field, z, times, n_steps, m), rows)
-    return gains[:n_steps, :, 0], errors[:n_steps, :, 0]
+    _, gains, errors = _carried_by_all_cores(field, rows, _step_ends(field.knots, steps))
+    return gains, errors
 
 
 def flow_up(
@@ -248,10 +282,8 @@ def flow_down(
     field: ScoreField, rows: Float[np.ndarray, "n d"], steps: Int[np.ndarray, " k"]
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"]]:
     """Rows of the highest level carried to the lowest, and the errors of their log densities."""
-    times, n_steps = flow_times(field.knots, steps), int(steps.sum())
-    times[: n_steps + 1] = times[n_steps::-1]
-    ends, _, errors = _in_blocks(lambda z, m: _flow(field, z, times, n_steps, m), rows)
-    return ends, errors[:n_steps, :, 0].sum(axis=0)
+    ends, _, errors = _carried_by_all_cores(field, rows, _step_ends(field.knots, steps)[::-1])
+    return ends, errors.sum(axis=0)
 
 
 def steps_needed(field: ScoreField, tolerance: float) -> tuple[Int[np.ndarray, " k"], float]:

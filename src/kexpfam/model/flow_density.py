@@ -33,6 +33,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from kexpfam.base.mixture import GaussianMixtureDensity
+from kexpfam.base.smoothed import MixtureScore
 from kexpfam.data.blocks import padded
 from kexpfam.data.coordinates import Coordinates
 from kexpfam.model.density import RealDensity
@@ -120,15 +121,20 @@ class FlowDensity(RealDensity):
     def log_density_and_error(
         self, rows: Float[np.ndarray, "n d"]
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        whitened = self.coordinates.forward(rows)
-        logs = self._base_logs(whitened) + self.coordinates.log_jacobian(rows)
+        whitened, volume = self.coordinates.forward_and_volume(rows)
+        logs = self._base_logs(whitened) + volume
         if not self.has_tilt:
             return logs, np.zeros(len(rows))
         followed = self._followed(whitened)
         return logs + _tilt(followed), followed.errors
 
+    @cached_property
+    def _base_score(self) -> MixtureScore:
+        """The base density at the lowest noise, found once for all blocks."""
+        return _at_lowest(self.field)
+
     def _base_logs(self, whitened: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        (logs,) = in_blocks(lambda piece: (_base_logs(self.field, piece),), whitened)
+        (logs,) = in_blocks(lambda piece: (_base_logs(self._base_score, piece),), whitened)
         return logs
 
     def _followed(self, whitened: Float[np.ndarray, "n d"]) -> _Followed:
@@ -162,7 +168,7 @@ class FlowDensity(RealDensity):
         whitened = self.coordinates.forward(rows)
         found, errors, factors = self._carefully(flow_derivatives, whitened)
         shares = _shares(_Followed(found[:, 0], errors, factors))
-        (base,) = in_blocks(lambda z: (_base_gradient(self.field, z),), whitened)
+        (base,) = in_blocks(lambda z: (_base_gradient(self._base_score, z),), whitened)
         score = base + _shared(shares, found[:, 1:])
         return self.coordinates.pulled_back(rows, score)
 
@@ -285,13 +291,18 @@ def _shared(shares: Float[np.ndarray, " n"], values: Float[np.ndarray, "n c"]) -
 
 
 @compiled(tuned=False)
-def _base_logs(field: ScoreField, rows: Any) -> Any:
-    return field.base.log_density(rows, jnp.exp(field.knots[0]))
+def _at_lowest(field: ScoreField) -> Any:
+    return field.base.at(jnp.exp(field.knots[0]))
+
+
+@compiled(tuned=False)
+def _base_logs(base: MixtureScore, rows: Any) -> Any:
+    return base.log_density(rows)
 
 
 @compiled
-def _base_gradient(field: ScoreField, rows: Any) -> Any:
-    return field.base.gradient(rows, jnp.exp(field.knots[0]))
+def _base_gradient(base: MixtureScore, rows: Any) -> Any:
+    return base.gradient(rows)
 
 
 @compiled

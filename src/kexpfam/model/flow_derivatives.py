@@ -96,7 +96,7 @@ def _derivatives(field: ScoreField, rows: Any, metric: Any, times: Any, n_steps:
     def step(number: Any, carry: Any) -> Any:
         state, slopes, errors = carry
         length = times[number + 1] - times[number]
-        instants = jax.vmap(field.at)(times[number] + nodes[1:] * length)
+        instants = jax.lax.map(field.at, times[number] + nodes[1:] * length)
         moved, last, error = one_step(slope, state, slopes, length, instants)
         return moved, last, errors + jnp.abs(error.gain)
 

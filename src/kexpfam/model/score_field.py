@@ -26,7 +26,7 @@ from kexpfam.base.smoothed import MixtureScore, SmoothedMixture
 from kexpfam.features import FourierBasis
 from kexpfam.solve.levels import Levels
 
-__all__ = ["Instant", "ScoreField", "score_field"]
+__all__ = ["Instant", "ScoreField", "score_field", "speed"]
 
 
 class Instant(NamedTuple):
@@ -35,6 +35,19 @@ class Instant(NamedTuple):
     variance: Float[Any, ""]
     coefficients: Float[Any, " m"]
     mixture: MixtureScore
+
+
+def speed(
+    basis: FourierBasis, instant: Instant, rows: Float[Any, "n d"]
+) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
+    """−σ²∇log p_σ and −σ²(Δf + ∇f·∇log q_σ)."""
+    tilt = basis.gradient(instant.coefficients, rows)
+    bend = basis.laplacian(instant.coefficients, rows, jnp.ones(rows.shape[1]))
+    pull = instant.mixture.gradient(rows)
+    return (
+        -instant.variance * (tilt + pull),
+        -instant.variance * (bend + (tilt * pull).sum(axis=1)),
+    )
 
 
 @register_dataclass
@@ -64,18 +77,6 @@ class ScoreField:
         """∇log p_σ."""
         tilt = self.basis.gradient(self.coefficients_at(time), rows)
         return tilt + self.base.gradient(rows, jnp.exp(time))
-
-    def speed(
-        self, instant: Instant, rows: Float[Any, "n d"]
-    ) -> tuple[Float[Array, "n d"], Float[Array, " n"]]:
-        """−σ²∇log p_σ and −σ²(Δf + ∇f·∇log q_σ)."""
-        tilt = self.basis.gradient(instant.coefficients, rows)
-        bend = self.basis.laplacian(instant.coefficients, rows, jnp.ones(rows.shape[1]))
-        pull = instant.mixture.gradient(rows)
-        return (
-            -instant.variance * (tilt + pull),
-            -instant.variance * (bend + (tilt * pull).sum(axis=1)),
-        )
 
     def curvature(
         self,
