@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from kexpfam import KernelChain, KernelExponentialFamily
 from kexpfam.datasets import make_density
-from kexpfam.threads import in_threads, one_blas_thread
+from kexpfam.threads import in_threads, one_ahead, one_blas_thread
 
 ROWS = make_density("ring").sample(400, random_state=0)
 
@@ -57,6 +57,30 @@ def test_results_of_threads_come_in_order_and_threads_within_threads_do_not_wait
         assert list(in_threads(table, range(4))) == [[0, n, 2 * n] for n in range(4)]
         here = in_threads(lambda _: threading.get_ident(), range(4), worth=False)
         assert set(here) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_what_is_made_one_ahead_comes_in_order(threads, count):
+    asked = []
+
+    def items():
+        for number in range(count):
+            asked.append(number)
+            yield number
+
+    with threadpool_limits(threads):
+        found = []
+        for square in one_ahead(lambda number: number**2, items()):
+            found.append(square)
+            # No more waits in memory than the next one, and the one that is being asked for.
+            assert len(asked) <= len(found) + 2
+    assert found == [number**2 for number in range(count)]
+
+
+def test_an_error_ahead_is_raised():
+    with threadpool_limits(2), pytest.raises(ZeroDivisionError):
+        list(one_ahead(lambda number: 1 / number, [2, 1, 0]))
 
 
 def test_the_number_of_threads_changes_no_digit_of_a_chain():

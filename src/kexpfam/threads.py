@@ -25,7 +25,7 @@ from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["in_threads", "in_turn", "note_compiled_work", "one_blas_thread"]
+__all__ = ["in_threads", "in_turn", "note_compiled_work", "one_ahead", "one_blas_thread"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Item = TypeVar("Item")
@@ -137,6 +137,30 @@ def in_threads(
                     yield found
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+def one_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Results for all items, in their order; the next is made while the last is made use of.
+
+    Not ahead where BLAS has one thread, nor within one of the threads of `in_threads`.
+    """
+    items = iter(items)
+    first = list(islice(items, 2))
+    with _LIMIT.lock:
+        count = _LIMIT.threads if _LIMIT.users else _LIMIT.most_threads()
+    if _WORKER.is_busy or len(first) < 2 or count < 2:
+        yield from map(function, chain(first, items))
+        return
+    with ThreadPoolExecutor(1) as pool:
+        futures = (
+            pool.submit(contextvars.copy_context().run, function, item)
+            for item in chain(first, items)
+        )
+        waiting = next(futures)
+        for following in futures:
+            found, waiting = waiting.result(), following
+            yield found
+        yield waiting.result()
 
 
 class _Fork:

@@ -33,6 +33,7 @@ from scipy.special import betaln, digamma, gammaln
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import form_coefficients, half_places
+from kexpfam.threads import one_blas_thread
 
 __all__ = ["fit_variational"]
 
@@ -82,17 +83,20 @@ def fit_variational(
     center = rows.mean(axis=0)
     prior, n_columns = _Prior(covariance, regularization), rows.shape[1]
     blocks = _blocks(rows - center)
-    clusters = np.eye(n_components)[labels]
-    starts = range(0, len(rows), _BLOCK)
-    pieces = [clusters[start : start + _BLOCK] for start in starts]
-    monomials = sum(piece.T @ block for piece, block in zip(pieces, blocks(), strict=True))
-    state, bound = _maximized(np.asarray(monomials), n_columns, prior), -np.inf
-    for _ in range(_MOST_ITERATIONS):
-        sums = _expected(state, blocks())
-        state, before = _maximized(sums.monomials, n_columns, prior), bound
-        bound = sums.entropy + _bound(state)
-        if abs(bound - before) < _TOLERANCE:
-            break
+    # Products of few columns: threads of BLAS wait for each other, many times as long where
+    # other processes want the cores, too.
+    with one_blas_thread():
+        clusters = np.eye(n_components)[labels]
+        starts = range(0, len(rows), _BLOCK)
+        pieces = [clusters[start : start + _BLOCK] for start in starts]
+        monomials = sum(piece.T @ block for piece, block in zip(pieces, blocks(), strict=True))
+        state, bound = _maximized(np.asarray(monomials), n_columns, prior), -np.inf
+        for _ in range(_MOST_ITERATIONS):
+            sums = _expected(state, blocks())
+            state, before = _maximized(sums.monomials, n_columns, prior), bound
+            bound = sums.entropy + _bound(state)
+            if abs(bound - before) < _TOLERANCE:
+                break
     return GaussianMixtureDensity(_weights(state), state.means + center, state.covariances)
 
 

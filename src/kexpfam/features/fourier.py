@@ -59,8 +59,8 @@ __all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
 
 
 PRECISIONS = ("double", "single", "mixed")
-# Accelerators multiply matrices of such widths faster than narrower ones.
-_COLUMNS_TOGETHER = 32
+# Matrices of such widths are multiplied faster than narrower ones: processors', and accelerators'.
+_COLUMNS_IN_STEP, _COLUMNS_TOGETHER = 8, 32
 # A mini-batch of tuning is fitted with at most so many.
 _FREQUENCIES_FOR_TUNING = 128
 
@@ -193,7 +193,7 @@ class FourierBasis:
         roots = jnp.sqrt(block.weights)
         lines = jnp.concatenate(self._weighted_halves(block, roots))
         # One product for all of them, which reads the lines once.
-        rights = base_columns(block, roots).astype(lines.dtype)
+        rights = base_columns(block, roots, multiple_of=_COLUMNS_IN_STEP).astype(lines.dtype)
         sums = jnp.matmul(lines, rights, precision="highest").astype("float64")
         return FourierParts(lines, base_sums(block, self.frequencies, sums))
 

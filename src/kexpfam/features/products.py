@@ -6,9 +6,9 @@ multiplied with the lines from its own first on,
     flops = n m (m + band)   instead of   2 n m²,
 
 with functions in lines and rows in columns, which is the layout that XLA's CPU product is fast in
-(four times faster than rows in lines). On a CPU, BLAS has a routine for just this, which is faster
-again by half and adds to the sums in place. On an accelerator, bands would be copied before they
-are multiplied; cosines and sines stay apart there, as two symmetric products and a square one,
+(four times faster than rows in lines). On a CPU, BLAS multiplies tiles of the upper half and they
+are added to the sums in place. On an accelerator, bands would be copied before they are multiplied;
+cosines and sines stay apart there, as two symmetric products and a square one,
 
     t = [c, s],     t tᵀ = [[c cᵀ, c sᵀ], [., s sᵀ]].
 
@@ -17,13 +17,15 @@ What stands below the diagonal is not meant to be read.
 
 from __future__ import annotations
 
+from itertools import combinations_with_replacement
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.linalg.blas import dsyrk, ssyrk
+
+from kexpfam.threads import in_threads
 
 __all__ = [
     "add_upper_products",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 _NARROWEST, _MOST_BANDS = 256, 8
+_NARROWEST_TILE, _WIDEST_TILE = 128, 256
 # So few functions are one symmetric product: smaller ones would not fill an accelerator.
 _WHOLE = 2048
 
@@ -96,13 +99,26 @@ products_of_halves.defvjp(_products_of_halves_forward, _products_of_halves_backw
 def add_upper_products(
     sums: Float[np.ndarray, "t t"] | None, lines: Float[np.ndarray, "t n"]
 ) -> Float[np.ndarray, "t t"]:
-    """Sums with lines · linesᵀ added to their upper half, in place, by BLAS."""
+    """Sums with lines · linesᵀ added to their upper half, in place, by BLAS.
+
+    Tile by tile, in threads: those of BLAS wait busily for more work, and would keep the cores
+    from compiled code that makes the next lines.
+    """
+    count = len(lines)
     if sums is None:
-        sums = np.zeros((len(lines), len(lines)), order="F")
-    if lines.dtype == np.float32:
-        sums += ssyrk(1.0, lines.T, trans=1)
-        return sums
-    return dsyrk(1.0, lines.T, beta=1.0, c=sums, trans=1, overwrite_c=1)
+        sums = np.zeros((count, count))
+    width = min(max(count // 4, _NARROWEST_TILE), _WIDEST_TILE)
+    bands = [slice(first, first + width) for first in range(0, count, width)]
+
+    def add(tile: tuple[slice, slice]) -> None:
+        one, other = tile
+        sums[one, other] += lines[one] @ lines[other].T
+
+    # Squares on the diagonal are half the work, and come last.
+    tiles = sorted(combinations_with_replacement(bands, 2), key=lambda tile: tile[0] == tile[1])
+    for _ in in_threads(add, tiles):
+        pass
+    return sums
 
 
 def from_upper_half(matrix: Float[Any, "t t"]) -> Float[Array, "t t"]:

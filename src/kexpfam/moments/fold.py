@@ -11,9 +11,9 @@ and one m × m record per fold is kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from kexpfam.moments.arithmetic import add_moments
 from kexpfam.moments.queues import FoldSums
 from kexpfam.noise import Noise
 from kexpfam.precision import compiled, is_accelerated
+from kexpfam.threads import one_ahead
 
 __all__ = ["BasisSummation", "FoldSums", "MomentSource", "Summation", "block_moments"]
 
@@ -89,9 +90,9 @@ def _block_of(piece: _Piece | Block) -> Block:
     return _whole(piece)
 
 
-def _added_on_host(sums: Any, basis: Any, piece: _Piece | Block) -> Any:
-    """Features by XLA, products by BLAS."""
-    lines, others = _parts(basis, piece)
+def _added_on_host(sums: Any, parts: Any) -> Any:
+    """Products by BLAS of lines that XLA has made."""
+    lines, others = parts
     gram = add_upper_products(None if sums is None else sums.gram, lines)
     if sums is not None:
         others = add_moments(others, sums._replace(gram=others.gram))
@@ -119,6 +120,14 @@ class Summation(ABC):
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
         """Sums (None at first) with at most `size` more rows in them."""
+
+    def added_blocks(
+        self, sums: Any, blocks: list[tuple[np.ndarray, np.ndarray]], size: int
+    ) -> Any:
+        """Sums with the rows and weights of several blocks in them."""
+        for rows, weights in blocks:
+            sums = self.added(sums, rows, weights, size)
+        return sums
 
     def __call__(self, chunks: Iterable[Chunk]) -> dict[int, Any]:
         sums = FoldSums(self)
@@ -171,18 +180,35 @@ class BasisSummation(Summation):
     def added(
         self, sums: Any, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
     ) -> Any:
-        copies = list(self.noise.copies(rows, self.noise_scale))
-        for copied, directions in copies:
-            piece = self._piece(copied, weights / len(copies), directions, size)
+        for piece in self._pieces(rows, weights, size):
             if _sums_by_itself(self.basis, self.noise):
                 found = self.basis.host_moments(_block_of(piece))  # type: ignore[attr-defined]
                 sums = found if sums is None else add_moments(sums, found)
             elif self._on_host:
-                sums = _added_on_host(sums, self.basis, piece)
+                sums = _added_on_host(sums, _parts(self.basis, piece))
             else:
                 found = _piece_moments(self.basis, piece, self.noise)
                 sums = found if sums is None else _joined(sums, found)
         return sums
+
+    def added_blocks(
+        self, sums: Any, blocks: list[tuple[np.ndarray, np.ndarray]], size: int
+    ) -> Any:
+        if not self._on_host:
+            return super().added_blocks(sums, blocks, size)
+        pieces = (piece for block in blocks for piece in self._pieces(*block, size))
+        # XLA leaves cores idle now and then, and so does BLAS: they work side by side.
+        for parts in one_ahead(partial(_parts, self.basis), pieces):
+            sums = _added_on_host(sums, parts)
+        return sums
+
+    def _pieces(
+        self, rows: Float[np.ndarray, "n d"], weights: Float[np.ndarray, " n"], size: int
+    ) -> Iterator[_Piece | Block]:
+        """A block of rows, or of noisy copies of them, for each copy."""
+        copies = list(self.noise.copies(rows, self.noise_scale))
+        for copied, directions in copies:
+            yield self._piece(copied, weights / len(copies), directions, size)
 
     @cached_property
     def _covariances(self) -> dict[int, Float[np.ndarray, "d d"]]:

@@ -50,13 +50,14 @@ class FoldSums:
             return
         rows, weights = _joined(queue)
         whole = len(rows) - len(rows) % size
-        for start in range(0, whole, size):
-            part = slice(start, start + size)
-            self._add_block(number, rows[part], weights[part], size)
+        parts = [slice(start, start + size) for start in range(0, whole, size)]
+        self._add_blocks(number, [(rows[part], weights[part]) for part in parts], size)
         self.waiting[number] = [(rows[whole:], weights[whole:])]
 
-    def _add_block(self, number: int, rows: np.ndarray, weights: np.ndarray, size: int) -> None:
-        self.sums[number] = self.summation.added(self.sums.get(number), rows, weights, size)
+    def _add_blocks(
+        self, number: int, blocks: list[tuple[np.ndarray, np.ndarray]], size: int
+    ) -> None:
+        self.sums[number] = self.summation.added_blocks(self.sums.get(number), blocks, size)
 
     def totals(self) -> dict[int, Any]:
         """Moments by fold number, with what still waited."""
@@ -67,7 +68,7 @@ class FoldSums:
             pieces = [(slice(full), full)] if number in self.sums else cut(len(rows), full)
             for piece, size in pieces:
                 if len(rows[piece]):
-                    self._add_block(number, rows[piece], weights[piece], size)
+                    self._add_blocks(number, [(rows[piece], weights[piece])], size)
         self.waiting = {}
         found = {n: jax.tree.map(on_host, self.sums[n]) for n in sorted(self.sums)}
         if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(found)):
