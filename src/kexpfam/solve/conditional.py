@@ -123,7 +123,7 @@ class TiltProblem:
         return float(value), derivative.astype(float, copy=False)
 
     def turned(self) -> TurnedProblem:
-        """In coordinates where the second derivative at A = 0 is diagonal; of shared nodes alone."""
+        """In coordinates with a diagonal second derivative at A = 0; for shared nodes alone."""
         inputs, at_nodes = self.inputs.astype(float), self.at_nodes.astype(float)
         masses = np.exp(self.log_masses[0].astype(float))
         masses /= masses.sum()
