@@ -298,6 +298,29 @@ def test_the_path_ends_where_the_derivative_vanishes(generator):
     np.testing.assert_allclose(derivative + 0.01 * coefficients, 0.0, atol=1e-4)
 
 
+def test_turned_coordinates_end_at_the_same_tilt_with_the_curvature_of_differences(generator):
+    _, problem = make_problem(generator)
+    turned = problem.turned()
+    shape, step = turned.curvature.shape, 1e-4
+
+    def slopes(entry, size):
+        at = np.zeros(shape)
+        at[entry] = size
+        return turned.problem.loss(at)[1]
+
+    for entry in ((0, 17), (2, 17), (1, 12)):
+        seconds = (slopes(entry, step) - slopes(entry, -step)) / (2 * step)
+        expected = np.zeros(shape)
+        expected[entry] = turned.curvature[entry]
+        # Differences of so small a step are right to its square.
+        np.testing.assert_allclose(seconds, expected, atol=1e-7)
+    *_, expected = likeliest_path(problem, [0.1, 0.01], n_steps=500)
+    *_, found = turned.path([0.1, 0.01], n_steps=500, start=np.ones(shape))
+    # Both stop where no derivative is above 1e-5 in units of the curvature, which is 0.01 or more.
+    np.testing.assert_allclose(found, expected, atol=1e-2)
+    np.testing.assert_allclose(problem.gains(found), problem.gains(expected), atol=1e-3)
+
+
 def test_closed_form_against_brute_force(generator):
     residuals, problem = make_problem(generator, 25)
     scale = 0.3

@@ -13,7 +13,13 @@ density (see `kexpfam.model.conditional`). ℓ is smooth and convex; its derivat
 
 is the difference of what the model expects of b and what the rows show. Minimized by L-BFGS over
 a path of penalties from strong to weak, each starting where the last one ended, in coordinates
-divided by the roots of the curvature's diagonal.
+divided by the roots of the curvature's diagonal. With the same nodes and masses for all rows, the
+curvature at A = 0 is a Kronecker product,
+
+    ∂²ℓ/∂A² = (Σ_i w_i ψ(x_i)ψ(x_i)ᵀ) ⊗ cov b(n) + λI,
+
+and diagonal in the eigenvectors V and U of its factors. As ψ has far more directions than the rows
+fill, and functions b overlap, VᵀAU takes half as many steps as A; |A|² is the same.
 
 | symbol | name         | shape  |
 |--------|--------------|--------|
@@ -23,6 +29,8 @@ divided by the roots of the curvature's diagonal.
 | b(n_q) | at_nodes     | (q, k), or (n, q, k) where every row has nodes of its own |
 | log m  | log_masses   | (n, q) or (1, q) |
 | w      | weights      | (n,), of sum one |
+| V      | input_axes   | (m, m) |
+| U      | shown_axes   | (k, k) |
 """
 
 from __future__ import annotations
@@ -40,7 +48,7 @@ from kexpfam.moments.conditional import ConditionalSums
 from kexpfam.quadratic import QuadraticSystem
 from kexpfam.solve.ridge import minimizer
 
-__all__ = ["TiltProblem", "closed_form_path", "likeliest_path"]
+__all__ = ["TiltProblem", "TurnedProblem", "closed_form_path", "likeliest_path"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,25 @@ class TiltProblem:
         derivative = self.inputs.T @ surprise.astype(self.inputs.dtype, copy=False)
         return float(value), derivative.astype(float, copy=False)
 
+    def turned(self) -> TurnedProblem:
+        """In coordinates with a diagonal second derivative at A = 0; for shared nodes alone."""
+        inputs, at_nodes = self.inputs.astype(float), self.at_nodes.astype(float)
+        masses = np.exp(self.log_masses[0].astype(float))
+        masses /= masses.sum()
+        centered = at_nodes - masses @ at_nodes
+        along, input_axes = np.linalg.eigh((inputs * self.weights[:, None]).T @ inputs)
+        across, shown_axes = np.linalg.eigh((centered * masses[:, None]).T @ centered)
+        left, right = (axes.astype(self.inputs.dtype) for axes in (input_axes, shown_axes))
+        problem = TiltProblem(
+            self.inputs @ left,
+            self.shown @ right,
+            self.at_nodes @ right,
+            self.log_masses,
+            self.weights,
+        )
+        curvature = np.outer(np.maximum(along, 0.0), np.maximum(across, 0.0))
+        return TurnedProblem(problem, input_axes, shown_axes, curvature)
+
     def curvature(self) -> Float[np.ndarray, "m k"]:
         """About the diagonal of the second derivative at A = 0."""
         masses = np.exp(self.log_masses)
@@ -124,6 +151,29 @@ class TiltProblem:
         mean = shares @ flat
         variances = shares @ (flat - mean) ** 2
         return np.outer(self.weights @ self.inputs**2, variances)
+
+
+@dataclass(frozen=True)
+class TurnedProblem:
+    """The problem of VᵀAU, and the diagonal of its second derivative at A = 0."""
+
+    problem: TiltProblem
+    input_axes: Float[np.ndarray, "m m"]
+    shown_axes: Float[np.ndarray, "k k"]
+    curvature: Float[np.ndarray, "m k"]
+
+    def path(
+        self,
+        penalties: Sequence[float],
+        n_steps: int,
+        start: Float[np.ndarray, "m k"] | None = None,
+        least_gain: float = 1e-7,
+    ) -> Iterator[Float[np.ndarray, "m k"]]:
+        """The same as `likeliest_path`, with A as it was before it was turned."""
+        if start is not None:
+            start = self.input_axes.T @ start @ self.shown_axes
+        path = _path(self.problem, self.curvature, penalties, n_steps, start, least_gain)
+        return (self.input_axes @ found @ self.shown_axes.T for found in path)
 
 
 def likeliest_path(
@@ -137,9 +187,20 @@ def likeliest_path(
 
     A step that lowers ℓ by less than `least_gain` is the last.
     """
+    return _path(problem, problem.curvature(), penalties, n_steps, start, least_gain)
+
+
+def _path(
+    problem: TiltProblem,
+    curvature: Float[np.ndarray, "m k"],
+    penalties: Sequence[float],
+    n_steps: int,
+    start: Float[np.ndarray, "m k"] | None,
+    least_gain: float,
+) -> Iterator[Float[np.ndarray, "m k"]]:
+    """The path in units of the roots of some curvature."""
     shape = problem.inputs.shape[1], problem.shown.shape[1]
     coefficients = np.zeros(shape) if start is None else start
-    curvature = problem.curvature()
     for penalty in penalties:
         units = 1 / np.sqrt(curvature + penalty)
 

@@ -28,7 +28,7 @@ from kexpfam.features.inputs import InputFunctions, input_functions
 from kexpfam.features.residual import residual_functions
 from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.residual_tilt import NODES, cell_log_ratio, normal_masses
-from kexpfam.solve.conditional import TiltProblem, likeliest_path
+from kexpfam.solve.conditional import TiltProblem
 from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.bells import Bell, fitted_bell, refitted_bell, with_shares
 from kexpfam.tuning.gate import mean_and_error
@@ -251,7 +251,7 @@ def best_tilt(
     judges = problem.where(held)
     means: list[float] = []
     best: tuple[float, float, TiltChoice | None] = 0.0, 0.0, None
-    path = likeliest_path(problem.where(~held), penalties, STEPS, least_gain=LEAST_STEP)
+    path = problem.where(~held).turned().path(penalties, STEPS, least_gain=LEAST_STEP)
     for penalty, coefficients in zip(penalties, path, strict=True):
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)

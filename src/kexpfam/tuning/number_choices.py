@@ -10,7 +10,7 @@ from jaxtyping import Float
 from kexpfam.base.location import LocationSums
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.model.chain_terms import NumberTerm
-from kexpfam.solve.conditional import TiltProblem, likeliest_path
+from kexpfam.solve.conditional import TiltProblem
 
 __all__ = [
     "LEAST_GAIN",
@@ -38,9 +38,8 @@ class TiltChoice(NamedTuple):
 
     def fitted_to(self, problem: TiltProblem) -> Float[np.ndarray, "m k"]:
         """The coefficients of a problem with these functions."""
-        return next(
-            likeliest_path(problem, [self.penalty], STEPS, self.coefficients, LEAST_STEP)
-        )  # fmt: skip
+        path = problem.turned().path([self.penalty], STEPS, self.coefficients, LEAST_STEP)
+        return next(path)
 
 
 class FrequencyChoice(NamedTuple):
