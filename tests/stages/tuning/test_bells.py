@@ -28,6 +28,9 @@ def problem_of(n_rows):
         False,
         generator.uniform(0.5, 3.0, n_rows),
         np.full(n_rows, 0.5),
+        targets,
+        np.zeros((n_rows, 0)),
+        (),
     )
 
 
