@@ -5,40 +5,52 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import poisson
 
 from kexpfam import KernelChain
 from kexpfam.base.line import OnLine
 from kexpfam.model.level_frequencies import LevelFrequencies
-from kexpfam.tuning.level_frequencies import _Counted, _Kept, fit_frequencies
+from kexpfam.tuning.level_frequencies import (
+    _Counted,
+    _Kept,
+    choose_frequencies,
+    fit_frequencies,
+)
 from kexpfam.tuning.number_choices import FrequencyChoice
 from kexpfam.tuning.number_problem import NumberProblem
 
 
+def problem(codes, values, level_counts) -> NumberProblem:
+    """Rows with categories and a number."""
+    count = len(values)
+    nothing = np.zeros(count)
+    return NumberProblem(
+        places=np.arange(count),
+        inputs=nothing[:, None],
+        plain_inputs=nothing[:, None],
+        known=np.ones(count, bool),
+        targets=nothing,
+        line=OnLine(nothing, nothing, nothing, nothing),
+        edges=np.zeros((3, count)),
+        support=(-np.inf, np.inf),
+        cells=True,
+        weights=np.ones(count),
+        within=nothing,
+        values=values,
+        codes=codes,
+        level_counts=level_counts,
+    )
+
+
 @pytest.fixture
 def seen(generator) -> NumberProblem:
-    """Rows of a problem: a category with three levels, once unknown, and a number."""
+    """A category with three levels, once unknown, and a number that goes with it."""
     codes = generator.integers(0, 3, (60, 1)).astype(float)
     values = codes[:, 0] + generator.choice([0, 0, 0, 1, 5], 60)
     codes[7] = np.nan
     # One value that occurs once.
     values[3] = 11.0
-    nothing, ones = np.zeros(60), np.ones(60)
-    return NumberProblem(
-        places=np.arange(60),
-        inputs=nothing[:, None],
-        plain_inputs=nothing[:, None],
-        known=np.ones(60, bool),
-        targets=nothing,
-        line=OnLine(nothing, nothing, nothing, nothing),
-        edges=np.zeros((3, 60)),
-        support=(-np.inf, np.inf),
-        cells=True,
-        weights=ones,
-        within=nothing,
-        values=values,
-        codes=codes,
-        level_counts=(3,),
-    )
+    return problem(codes, values, (3,))
 
 
 def smooth(values: np.ndarray) -> np.ndarray:
@@ -82,6 +94,20 @@ def test_rows_left_out_are_foreseen_by_all_others(seen, least):
         logs = smooth(seen.values[one])
         expected = frequencies.stacked(logs, seen.codes[one], seen.values[one]) - logs
         np.testing.assert_allclose(gains[one], expected, atol=1e-12)
+
+
+def test_nothing_is_found_where_nothing_is_left_to_know(generator):
+    """Counts whose distribution is known, beside categories that do not go with them."""
+    levels, mean = (2, 3, 6, 12, 20), np.exp(generator.normal(1.0, 0.5, 400))
+    codes, counts = generator.integers(0, levels, (400, 5)), generator.poisson(mean)
+    rows = problem(codes.astype(float), counts.astype(float), levels)
+    assert choose_frequencies(rows, poisson.logpmf(counts, mean)) is None
+    # Half of the rows of one level have one value.
+    fixed = (codes[:, 2] == 1) & (generator.random(400) < 0.5)
+    named = rows._replace(values=np.where(fixed, 4.0, rows.values))
+    found = choose_frequencies(named, poisson.logpmf(named.values, mean))
+    assert found is not None
+    assert found.place == 2
 
 
 def test_draws_have_the_probabilities(seen, generator):
