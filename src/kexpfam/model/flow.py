@@ -30,7 +30,8 @@ processor's cache, which the cores share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -233,10 +234,9 @@ def _carried_by_all_cores(
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "s n"], Float[np.ndarray, "s n"]]:
     """As `_carried`, step after step: what the steps need at their nodes is found once for all."""
     basis, nodes = field.basis, method_nodes()[1:]
-    many_cores = not is_accelerated()
 
     def of_all(function: Callable[[Any], Any], pieces: Iterable[Any]) -> list[Any]:
-        return list(in_threads(function, pieces, worth=many_cores))
+        return list(in_threads(function, pieces, worth=not is_accelerated()))
 
     def instants_of(step: tuple[float, float]) -> Instant:
         return _instants(field, step[0] + nodes * (step[1] - step[0]))
@@ -245,9 +245,7 @@ def _carried_by_all_cores(
     moving = of_all(lambda block: _started(basis, start, block), _blocks(rows))
     gains, errors = [], []
     steps = list(pairwise(times))
-    # What the next steps need is found while rows are moved.
-    coming = in_threads(instants_of, steps, worth=many_cores)
-    for (first, last), instants in zip(steps, coming, strict=True):
+    for (first, last), instants in zip(steps, _one_ahead(instants_of, steps), strict=True):
         found = of_all(partial(_moved, basis, instants, last - first), moving)
         before, moving = moving, [piece for piece, _ in found]
         gains.append([now.state[1] - old.state[1] for now, old in zip(moving, before, strict=True)])
@@ -255,6 +253,21 @@ def _carried_by_all_cores(
     count = len(rows)
     ends = np.concatenate([piece.state[0] for piece in moving])[:count]
     return ends, _joined(gains, count), _joined(errors, count)
+
+
+def _one_ahead(
+    function: Callable[[tuple[float, float]], Instant], steps: Iterable[tuple[float, float]]
+) -> Iterator[Instant]:
+    """What each step needs; that of the next is begun before, and found while rows are moved.
+
+    Compiled code whose results stay on the device returns before it is done.
+    """
+    waiting: deque[Instant] = deque()
+    for step in steps:
+        waiting.append(function(step))
+        if len(waiting) > 1:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _joined(steps: list[list[np.ndarray]], count: int) -> Float[np.ndarray, "s n"]:
