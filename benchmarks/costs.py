@@ -13,6 +13,15 @@ accelerator the pass over the rows alone is measured, n·m² / flops + n·m / va
 another base density. On W workers each has the rate of one that was measured, which is checked with
 two, and summaries of partitions of a million rows are added in a tree of four branches over a
 network of 1 GiB/s.
+
+Of every estimator, `growth.py` has the seconds of one core. From 100,000 rows on choices follow
+from a sample, or from some of the rows, and the rest is a pass,
+
+    seconds = constant + n · seconds a row,
+
+a line through 100,000 rows and the most, which those between check. Workers share the pass and wait
+for the constant. On an accelerator the line goes through what `gpu_chain.py` and `gpu_diffusion.py`
+measured; conditional densities are NumPy throughout and have none.
 """
 
 from __future__ import annotations
@@ -27,6 +36,8 @@ from scipy.optimize import nnls
 from measure import RESULTS, save
 
 RATES = ("flops", "bytes", "solving")
+# From so many rows on a fit is a pass and a constant.
+_LINEAR = 100_000
 PARTITION, BRANCHES, NETWORK = 1_000_000, 4, 2.0**30
 # What the model is fitted to; all other points check it.
 FITTED = {
@@ -128,6 +139,56 @@ def error_with_two_workers() -> float:
     return on_cluster(two["rows"], record["functions"], 2)["seconds"] / two["seconds"] - 1
 
 
+def line_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Constant and seconds a row between the first run from 100,000 rows on and the last."""
+    large = sorted((run for run in runs if run["rows"] >= _LINEAR), key=lambda run: run["rows"])
+    first, last = large[0], large[-1]
+    slope = (last["fit_seconds"] - first["fit_seconds"]) / (last["rows"] - first["rows"])
+    slope = max(slope, 0.0)
+    constant = max(first["fit_seconds"] - slope * first["rows"], 0.0)
+    errors = {
+        str(run["rows"]): (constant + slope * run["rows"]) / run["fit_seconds"] - 1
+        for run in large[1:-1]
+    }
+    return {
+        "constant_seconds": constant,
+        "seconds_a_row": slope,
+        "megabytes": max(run.get("megabytes", 0.0) for run in large),
+        "relative_errors": errors,
+    }
+
+
+def accelerated(name: str) -> tuple[float, float] | None:
+    """Constant and seconds a row on an accelerator, where they were measured."""
+    if name == "KernelChain":
+        found = line_of(read("gpu_chain")["fits"])
+        return found["constant_seconds"], found["seconds_a_row"]
+    if name == "KernelDiffusion":
+        one = read("gpu_diffusion")
+        return one["fit_seconds"], one["levels_seconds"] / one["rows"]
+    return None
+
+
+def of_every_estimator() -> dict[str, Any]:
+    runs, found = read("growth")["runs"], {}
+    for name in dict.fromkeys(run["estimator"] for run in runs):
+        line = line_of([run for run in runs if run["estimator"] == name])
+        device = accelerated(name)
+        line["predictions"] = [
+            {
+                "rows": rows,
+                "seconds_on_one_core": line["constant_seconds"] + rows * line["seconds_a_row"],
+                "seconds_on_an_accelerator": device and device[0] + rows * device[1],
+                "workers": (workers := WORKERS.get(round(math.log10(rows)), 1)),
+                "seconds_on_workers": line["constant_seconds"]
+                + rows * line["seconds_a_row"] / workers,
+            }
+            for rows, _, _ in ASKED
+        ]
+        found[name] = line
+    return found
+
+
 def main() -> None:
     model, memory, points = on_two_cores()
     device, device_error = on_accelerator()
@@ -161,6 +222,7 @@ def main() -> None:
             "largest_relative_error_on_the_accelerator": device_error,
             "relative_error_with_two_workers": error_with_two_workers(),
             "predictions": asked,
+            "every_estimator": of_every_estimator(),
         },
     )
 

@@ -192,7 +192,45 @@ def costs() -> str:
         f"({found['largest_relative_error_on_the_accelerator']:+.0%} off with a mixture of ten, "
         "whose terms it leaves out), for rows in the host's memory. Workers have one thread and "
         "partitions of a million rows, and the rate of one that `cluster.py` measured "
-        f"({found['relative_error_with_two_workers']:+.0%} off with two)."
+        f"({found['relative_error_with_two_workers']:+.0%} off with two).\n\n"
+        + every_cost(found["every_estimator"])
+    )
+
+
+def every_cost(found: dict[str, Any]) -> str:
+    """What a fit of every estimator costs, by a line."""
+    lines, predicted = [], []
+    for name, one in found.items():
+        errors = [f"{error:+.0%}" for error in one["relative_errors"].values()]
+        lines.append(
+            [
+                name,
+                f"{one['constant_seconds']:.0f}",
+                f"{1e6 * one['seconds_a_row']:.0f}",
+                f"{one['megabytes']:.0f}",
+                ", ".join(errors) or "not measured",
+            ]
+        )
+        for told in one["predictions"]:
+            device = told["seconds_on_an_accelerator"]
+            predicted.append(
+                [
+                    name,
+                    f"10^{round(math.log10(told['rows']))}",
+                    duration(told["seconds_on_one_core"]),
+                    "–" if device is None else duration(device),
+                    told["workers"],
+                    duration(told["seconds_on_workers"]),
+                ]
+            )
+    return (
+        "Every estimator from 100,000 rows on, by a line through two of the points of `growth.py`; "
+        "errors are those at the points between them:\n\n"
+        + table(["", "constant, s", "µs a row", "memory, MB", "error of checks"], lines)
+        + "\n\nWhat that says, without measuring, where workers share the pass and wait for the "
+        "constant; sums that are moved are left out. The H200 has lines of `gpu_chain.py` and "
+        "`gpu_diffusion.py`, unchecked:\n\n"
+        + table(["", "rows", "one core", "one H200", "workers", "on them"], predicted)
     )
 
 
@@ -281,12 +319,19 @@ def grid() -> str:
 def tuned() -> str:
     found = read("tuned_fit")
     flows = ", ".join(f"{one:.1f}" for one in found["flow_seconds_to_best_epoch"])
+    patient = []
+    if "flow_seconds_with_patience" in found:
+        waited = found["flow_seconds_with_patience"]
+        patient = [
+            ["the same, with 30 epochs of patience", ", ".join(map("{:.1f}".format, waited)), ""]
+        ]
     return table(
         ["", "seconds", "ratio to the flow"],
         [
             ["tuned fit, warm", f"{found['warm_seconds']:.1f}", f"{found['warm_ratio']:.2f}"],
             ["fresh process", f"{found['cold_process_seconds']:.1f}", f"{found['cold_ratio']:.2f}"],
             ["zuko's MAF to its best epoch, three seeds", flows, "1"],
+            *patient,
         ],
     )
 

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 import pytest
 
-from kexpfam import KernelExponentialFamily, Tuning
+from kexpfam import KernelExponentialFamily, Tuning, precision
+from kexpfam.compilations import CLOCK
 from kexpfam.precision import compiled, on_host
 
 ROWS = np.random.default_rng(0).standard_normal((120, 2)) ** 3
@@ -76,3 +77,12 @@ def test_arrays_that_leave_a_device_in_pieces_are_whole(length, generator):
     array = compiled(lambda one: one + 1.0, on_device=True)(numbers)
     np.testing.assert_array_equal(on_host(array, large=1), numbers + 1.0)
     np.testing.assert_array_equal(on_host(array), numbers + 1.0)
+
+
+def test_few_programs_of_a_function_are_kept(monkeypatch):
+    monkeypatch.setattr(precision, "_KEPT", 2)
+    doubled = precision.compiled(lambda x: 2 * x)
+    before = CLOCK.programs
+    for size, programs in ((3, 1), (4, 2), (3, 2), (5, 3), (3, 3), (4, 4)):
+        np.testing.assert_array_equal(doubled(np.arange(size)), 2 * np.arange(size))
+        assert CLOCK.programs - before == programs

@@ -9,10 +9,11 @@ silently turn into float32 at its next use.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -27,6 +28,9 @@ __all__ = ["compiled", "is_accelerated", "on_host"]
 
 # Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
 _LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
+# Programs of one function, for as many shapes, each of some megabytes; the one that has not been
+# called for longest gives way, and comes back from disk. Who fits all day meets hundreds of shapes.
+_KEPT = 16
 _UNTUNED = {"xla_gpu_autotune_level": "0"}
 
 
@@ -65,26 +69,42 @@ def compiled(
             compiled, static=static, donated=donated, on_device=on_device, tuned=tuned
         )
 
-    @functools.cache
     def program() -> Any:
         """Made when it is first called: which device there is must not be asked before."""
         options = None if tuned or jax.default_backend() != "gpu" else _UNTUNED
+        # A function of its own for each shape, so that its program can be dropped alone.
         return jax.jit(
-            function, static_argnames=static, donate_argnames=donated, compiler_options=options
+            functools.partial(function),
+            static_argnames=static,
+            donate_argnames=donated,
+            compiler_options=options,
         )
 
     names = list(inspect.signature(function).parameters) if static else []
     places = tuple(names.index(name) for name in static)
-    known: set[Any] = set()
+    programs: OrderedDict[Any, Any] = OrderedDict()
+    lock = threading.Lock()
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         note_compiled_work()
         shapes = _shapes(args, kwargs, places)
         with jax.enable_x64(True):
-            with contextlib.nullcontext() if shapes in known else compiling():
-                result = program()(*args, **kwargs)
-            known.add(shapes)
+            with lock:
+                run = programs.get(shapes)
+                if run is not None:
+                    programs.move_to_end(shapes)
+            if run is not None:
+                result = run(*args, **kwargs)
+            else:
+                run = program()
+                with compiling():
+                    result = run(*args, **kwargs)
+                with lock:
+                    programs[shapes] = run
+                    dropped = programs.popitem(last=False)[1] if len(programs) > _KEPT else None
+                if dropped is not None:
+                    dropped.clear_cache()
             return result if on_device else jax.tree.map(np.asarray, result)
 
     return call
