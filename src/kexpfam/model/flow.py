@@ -209,17 +209,23 @@ def _instant(field: ScoreField, time: Any) -> Instant:
     return field.at(time)
 
 
-@compiled(tuned=False)
-def _started(basis: FourierBasis, instant: Instant, rows: Any) -> _Moving:
+def _start(basis: FourierBasis, instant: Instant, rows: Any) -> _Moving:
     state = _beginning(rows)
     return _Moving(state, speed(basis, instant, rows))
 
 
-@compiled(tuned=False)
-def _moved(basis: FourierBasis, instants: Instant, length: Any, moving: _Moving) -> Any:
-    """One step on, with its error estimates."""
+def _move(basis: FourierBasis, instants: Instant, length: Any, moving: _Moving) -> Any:
+    """One step on, with its gains and their error estimates."""
     state, slopes, error = one_step(_speed(basis), *moving, length, instants)
-    return _Moving(state, slopes), jnp.abs(error[1])
+    return _Moving(state, slopes), state[1] - moving.state[1], jnp.abs(error[1])
+
+
+# On a processor, threads take blocks, and each waits for its own; on an accelerator rows stay where
+# they are until they have arrived.
+_started, _moved = (compiled(one, tuned=False) for one in (_start, _move))
+_started_there, _moved_there = (
+    compiled(one, tuned=False, on_device=True) for one in (_start, _move)
+)
 
 
 def _blocks(rows: Float[np.ndarray, "n d"]) -> list[Float[np.ndarray, "b d"]]:
@@ -241,15 +247,15 @@ def _carried_by_all_cores(
     def instants_of(step: tuple[float, float]) -> Instant:
         return _instants(field, step[0] + nodes * (step[1] - step[0]))
 
-    start = _instant(field, times[0])
-    moving = of_all(lambda block: _started(basis, start, block), _blocks(rows))
+    start, move = (_started_there, _moved_there) if is_accelerated() else (_started, _moved)
+    moving = of_all(partial(start, basis, _instant(field, times[0])), _blocks(rows))
     gains, errors = [], []
     steps = list(pairwise(times))
     for (first, last), instants in zip(steps, _one_ahead(instants_of, steps), strict=True):
-        found = of_all(partial(_moved, basis, instants, last - first), moving)
-        before, moving = moving, [piece for piece, _ in found]
-        gains.append([now.state[1] - old.state[1] for now, old in zip(moving, before, strict=True)])
-        errors.append([error for _, error in found])
+        found = of_all(partial(move, basis, instants, last - first), moving)
+        moving = [piece for piece, _, _ in found]
+        gains.append([gain for _, gain, _ in found])
+        errors.append([error for _, _, error in found])
     count = len(rows)
     ends = np.concatenate([piece.state[0] for piece in moving])[:count]
     return ends, _joined(gains, count), _joined(errors, count)
