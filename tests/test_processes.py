@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import joblib
@@ -13,7 +14,12 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kexpfam import KernelChain, KernelExponentialFamily
+from kexpfam import (
+    ConditionalKernelExponentialFamily,
+    KernelChain,
+    KernelDiffusion,
+    KernelExponentialFamily,
+)
 from kexpfam.datasets import make_density
 from kexpfam.threads import in_threads, one_ahead, one_blas_thread
 
@@ -47,6 +53,23 @@ def test_blas_has_its_threads_again_when_the_last_is_done():
     assert set(blas_threads()) == {1}
     second.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+def test_any_thread_may_limit_blas():
+    """Not only the first that did, as it is with threadpoolctl from version 3.8 on."""
+    before = blas_threads()
+    with one_blas_thread():
+        pass
+    begun, limit = one_blas_thread(), []
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            pool.submit(begun.__enter__).result()
+            limit += [set(blas_threads()), set(pool.submit(blas_threads).result())]
+            # The last to be done may be another one than the first to begin.
+            begun.__exit__(None, None, None)
+            assert blas_threads() == before
+            begun = one_blas_thread()
+    assert limit == [{1}] * 4
 
 
 def test_results_of_threads_come_in_order_and_threads_within_threads_do_not_wait():
@@ -106,20 +129,53 @@ def _alone(seed: int) -> np.ndarray:
         return fitted(seed)
 
 
-def _said(seed: int) -> str:
+def _interpreted(name: str) -> np.ndarray:
+    """Log densities of an estimator whose fit compiles nothing."""
+    kind, given = KernelChain, (ROWS[:120],)
+    if name == "conditional":
+        kind, given = ConditionalKernelExponentialFamily, (ROWS[:120, :1], ROWS[:120, 1])
+    with one_blas_thread():
+        return kind(random_state=0).fit(*given).score_samples(*given)
+
+
+@pytest.mark.parametrize("name", ["chain", "conditional"])
+def test_fits_without_compiled_code_are_the_same_in_threads_and_in_every_process(
+    name, users_mixtures
+):
+    """A spawned process does not have the sizes of `conftest.py`."""
+    fitted(0)
+    here = _interpreted(name)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(_interpreted, [name] * 2))
+    # Forked after JAX has worked, too: nothing here waits for its threads.
+    for method in ("spawn", "fork") if hasattr(os, "fork") else ("spawn",):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with multiprocessing.get_context(method).Pool(1) as pool:
+                found.append(pool.apply_async(_interpreted, (name,)).get(timeout=60))
+    for one in found:
+        np.testing.assert_array_equal(one, here)
+
+
+def _diffusion(seed: int) -> None:
+    KernelDiffusion(n_components=16, n_levels=2, random_state=seed).fit(ROWS[:60])
+
+
+def _said(fit: Callable[[int], object]) -> str:
     try:
-        fitted(seed)
+        fit(0)
     except RuntimeError as error:
         return str(error)
     return "nothing"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Only POSIX systems fork.")
-def test_a_process_that_was_forked_too_late_says_so():
+@pytest.mark.parametrize("fit", [fitted, _diffusion])
+def test_a_process_that_was_forked_too_late_says_so(fit):
     fitted(0)
     with warnings.catch_warnings():
         # JAX and Python warn of forking as such.
         warnings.simplefilter("ignore")
         with multiprocessing.get_context("fork").Pool(1) as pool:
-            said = pool.apply_async(_said, (0,)).get(timeout=60)
+            said = pool.apply_async(_said, (fit,)).get(timeout=60)
     assert "forked after JAX had begun to work" in said

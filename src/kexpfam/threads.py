@@ -64,6 +64,25 @@ class _BlasLimit:
             self._found = len(sys.modules), ThreadpoolController()
         return self._found[1]
 
+    def set_to_one(self) -> None:
+        self.threads = self.most_threads()
+        self._be_heard()
+        self.limits = self.libraries().limit(limits=1)
+
+    def restore(self) -> None:
+        self._be_heard()
+        self.limits.restore_original_limits()
+        # Whoever comes next may set limits.
+        self._be_heard()
+
+    def _be_heard(self) -> None:
+        """From version 3.8 on, threadpoolctl obeys the first thread that sets a limit, and does
+        nothing, silently, for others. Here threads agree on one limit for all of them.
+        """
+        for kind in {type(one) for one in self.libraries().lib_controllers}:
+            if hasattr(kind, "clear_controlling_thread"):
+                kind.clear_controlling_thread(force=True)
+
     def most_threads(self) -> int:
         """How many threads BLAS has now."""
         libraries = self.libraries().lib_controllers
@@ -78,8 +97,7 @@ def one_blas_thread() -> Iterator[None]:
     """BLAS and OpenMP with one thread, until the last of those who want it is done."""
     with _LIMIT.lock:
         if _LIMIT.users == 0:
-            _LIMIT.threads = _LIMIT.most_threads()
-            _LIMIT.limits = _LIMIT.libraries().limit(limits=1)
+            _LIMIT.set_to_one()
         _LIMIT.users += 1
     try:
         yield
@@ -87,7 +105,7 @@ def one_blas_thread() -> Iterator[None]:
         with _LIMIT.lock:
             _LIMIT.users -= 1
             if _LIMIT.users == 0:
-                _LIMIT.limits.restore_original_limits()
+                _LIMIT.restore()
 
 
 class _Worker(threading.local):
