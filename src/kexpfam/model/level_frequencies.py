@@ -56,8 +56,10 @@ class LevelFrequencies(NamedTuple):
         levels, known = self._levels(codes)
         left = np.where(known, self._left[levels], 1.0)
         by_level = uniform < 1 - left
-        sums = np.cumsum(self.masses, axis=1)[levels]
-        column = (sums <= (uniform * self.totals[levels])[:, None]).sum(axis=1)
+        column = np.empty(len(levels), np.int64)
+        for level in np.unique(levels):
+            own, sums = levels == level, np.cumsum(self.masses[level])
+            column[own] = np.searchsorted(sums, uniform[own] * self.totals[level], side="right")
         values = self.values[np.minimum(column, len(self.values) - 1)]
         rest = np.clip((uniform - (1 - left)) / np.maximum(left, 1e-300), 0.0, 1.0)
         return np.where(by_level, values, np.nan), rest

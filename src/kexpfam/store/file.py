@@ -22,7 +22,7 @@ from kexpfam.writing import digest, whole_file
 __all__ = ["FORMAT_VERSION", "ModelFile", "read_model_file", "write_model_file"]
 
 FORMAT = "kexpfam-model"
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 
 
 class ModelFile(NamedTuple):
