@@ -10,10 +10,8 @@ training rows alone; validation rows serve the flows to stop early and kernel de
 choose a bandwidth, and nobody else. KernelChain takes all columns for real numbers here, so that
 log densities can be compared; "averaged mixture" is its base density, without locations and tilts.
 Every method has two cores to itself, and seconds are those of the clock on the wall. It is tried on
-a few rows first, so that imports and programs of other shapes are not counted. In the committed
-figures KernelChain, its mixture, the product of marginals and KernelDiffusion were measured again
-after the others, on the same machine; on gas turbine a neural spline flow did not end within eight
-minutes, and has no figure.
+a few rows first, so that imports and programs of other shapes are not counted. On gas turbine a
+neural spline flow does not end within eight minutes, and has no figure.
 
 Mixed tables: Adult and Palmer penguins, from the folder that the environment variable KEXPFAM_DATA
 names; a tenth of the rows tests. Log densities are per unit of columns with densities, and
