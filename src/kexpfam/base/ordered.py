@@ -127,6 +127,12 @@ class OrderedMixture(NamedTuple):
     means: Float[np.ndarray, "k w"]
     covariances: Float[np.ndarray, "k w w"]
 
+    def in_order(self, order: Int[np.ndarray, " w"]) -> OrderedMixture:
+        """The same with its columns in another order."""
+        return OrderedMixture(
+            self.weights, self.means[:, order], self.covariances[:, order][:, :, order]
+        )
+
     def factors(self, there: Bool[np.ndarray, " w"]) -> Factors:
         """Of the columns that are there; the others stand apart from all, with unit variance."""
         covariances = self.covariances * np.outer(there, there)

@@ -18,6 +18,7 @@ middle, where they are not there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,10 @@ class Layout(NamedTuple):
         """Columns of the table in the order in which the chain is done with them."""
         categories = [column for column in self.categories if self.kinds[column].is_category]
         return [*categories, *self.numerics]
+
+    def with_numbers_in(self, order: Sequence[int]) -> Layout:
+        """The same with its numbers in another order, given by their places here."""
+        return self._replace(numerics=tuple(self.numerics[place] for place in order))
 
     @property
     def level_counts(self) -> list[int]:

@@ -23,6 +23,7 @@ component. Logarithms of Φ are used throughout, from the nearer end, so tails l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -86,6 +87,13 @@ class Marginals:
     weights: Float[Any, "d k"]
     means: Float[Any, "d k"]
     deviations: Float[Any, "d k"]
+
+    def in_order(self, order: Sequence[int]) -> Marginals:
+        """The maps of the same columns in another order."""
+        places = np.array(order, int)
+        own = Standardizer(self.standardizer.center[places], self.standardizer.scale[places])
+        maps = (self.exponents, self.center, self.scale, self.weights, self.means, self.deviations)
+        return Marginals(own, *(part[places] for part in maps))
 
     def forward(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """t of x, block by block."""

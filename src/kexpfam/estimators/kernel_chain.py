@@ -70,6 +70,10 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     ----------
     column_kinds_ : dict
         The kind of each column, by its name or number; in words with ``str``.
+    order_ : list
+        Names or numbers of the columns in the order of the chain: categories, whole numbers and
+        grades, numbers with densities. Within a group it is the order of the table, or one in which
+        columns that follow from others come after them, where held-out rows gain by that.
     density_ : kexpfam.model.ChainDensity
         The fitted density, of rows as numbers.
     health_ : kexpfam.model.Health
@@ -205,6 +209,12 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         """The kind of each column."""
         names = self._names() or range(self.n_features_in_)
         return dict(zip(names, self.fitted_.table.kinds, strict=True))
+
+    @property
+    def order_(self) -> list[Any]:
+        """Columns in the order of the chain."""
+        names = self._names() or range(self.n_features_in_)
+        return [names[column] for column in self.density_.layout.order]
 
     @property
     def base_search_(self) -> AverageSearch:

@@ -7,6 +7,7 @@ lie under mixtures of all other rows, which have not seen them (`kexpfam.tuning.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -29,8 +30,8 @@ from kexpfam.tuning.table_base import (
     BaseChoice,
     choose_base,
     crossed_lines,
+    crossed_mixtures,
     final_mixture,
-    lines_under,
 )
 from kexpfam.tuning.table_rows import TableRows, cell_gaps, table_rows
 
@@ -53,8 +54,6 @@ N_FOLDS = 5
 _ONE_JUDGE_OF = 4
 # Rows that sizes are tried with; all, if these are nearly all. Passes when the judges have joined.
 _GROWING_ROWS, _NEARLY_ALL, _LAST_PASSES = 200_000, 0.8, 2
-# Judges whose places in conditionals one core finds at a time.
-_PLACED_AT_ONCE = 2048
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_ROWS_OF_NUMBERS, _FEWEST_TO_JUDGE = 2, 4, 50
 # Components of a mixture at most, where rows are in memory.
@@ -68,16 +67,37 @@ _HOLE = 12345.678
 class Ground(NamedTuple):
     """What the terms of a chain are fitted beside.
 
-    `judged_mixture` has not seen fold 0, `last` has seen all rows; `seen` are the smallest and the
-    largest of the mapped numbers, where rows are more than those here.
+    `judged_mixture` has not seen fold 0, `last` has seen all rows, and `mixtures` are for the rows
+    of each fold, which they have not seen. `seen` are the smallest and the largest of the mapped
+    numbers, where rows are more than those here.
     """
 
     base: BaseChoice
-    lines: list[OnLine]
     judged: bool
     judged_mixture: OrderedMixture | None
     last: OrderedMixture | None
+    mixtures: dict[int, OrderedMixture]
     seen: Float[np.ndarray, "two m"] | None = None
+
+    def lines(self, rows: TableRows) -> list[OnLine]:
+        """Where each number of some rows lies in its conditional, out of sample."""
+        return crossed_lines(rows, self.base, self.mixtures) if self.judged else []
+
+    def in_order(self, order: Sequence[int]) -> Ground:
+        """The same with the numbers in another order."""
+        places = self.base.places_in(order)
+
+        def ordered(mixture: OrderedMixture | None) -> OrderedMixture | None:
+            return None if mixture is None else mixture.in_order(places)
+
+        return Ground(
+            self.base.in_order(order),
+            self.judged,
+            ordered(self.judged_mixture),
+            ordered(self.last),
+            {fold: mixture.in_order(places) for fold, mixture in self.mixtures.items()},
+            None if self.seen is None else self.seen[:, order],
+        )
 
 
 def all_rows_ground(
@@ -92,9 +112,9 @@ def all_rows_ground(
     judged = len(rows.weights) >= _FEWEST_TO_JUDGE and not base_alone
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     base = choose_base(rows, others, marginals, seed, progress, _LARGEST)
-    lines = crossed_lines(rows, base, progress) if judged else []
+    mixtures = crossed_mixtures(rows, base, progress) if judged else {}
     mixture = None if base.average is None else base.ordered(base.average)
-    return Ground(base, lines, judged, mixture, final_mixture(rows, base))
+    return Ground(base, judged, mixture, final_mixture(rows, base), mixtures)
 
 
 def judging_rows(layout: Layout, sketch: ContentSketch) -> TableRows:
@@ -140,7 +160,7 @@ def large_ground(
     everything = np.ones(len(sample.weights), bool)
     base = choose_base(sample, everything, marginals, seed, progress, _LARGEST)
     if base.average is None:
-        return Ground(base, [], True, None, None)
+        return Ground(base, True, None, None, {})
     gaps = cell_gaps(layout, sketch.rows)
     whitening = Whitening.by(base, layout, gaps, int(judges.keys[-1]))
     outside = _whitened(source, whitening, progress)
@@ -156,18 +176,9 @@ def large_ground(
     last = base.ordered(refitted_average(average, search, [outside, own], _LAST_PASSES))
     mixture = base.ordered(average)
     base = base._replace(search=search)
-
-    def lines_from(first: int) -> Float[np.ndarray, "m four j"]:
-        places = np.arange(n_judges)
-        members = (first <= places) & (places < first + _PLACED_AT_ONCE)
-        return lines_under(judges, base, mixture, members)
-
-    found = np.concatenate(
-        list(in_threads(lines_from, range(0, n_judges, _PLACED_AT_ONCE))), axis=2
-    )
     box = np.stack([sketch.low, sketch.high])[:, np.array(layout.numerics, int)]
     seen = base.density(layout, None).mapped(box)
-    return Ground(base, [OnLine(*lines) for lines in found], True, mixture, last, seen)
+    return Ground(base, True, mixture, last, dict.fromkeys(range(N_FOLDS), mixture), seen)
 
 
 def distinct_rows(

@@ -172,4 +172,5 @@ def with_shares(
     if gain <= max(error, LEAST_GAIN):
         return choice, 0.0
     share = float(shares[1:].sum())
-    return choice._replace(share=share, wide_share=float(shares[2]) / share), gain
+    gained = gain * float(known @ problem.weights / problem.weights.sum())
+    return choice._replace(share=share, wide_share=float(shares[2]) / share, gain=gained), gain

@@ -103,7 +103,7 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
         penalties = PENALTIES[max(PENALTIES.index(tilt.penalty) - 1, 0) :]
     if tilt is not None:
         term = choice.term._replace(functions=tilt.functions, coefficients=tilt.coefficients)
-        choice = choice._replace(tilt=tilt, term=term)
+        choice = choice._replace(tilt=tilt, term=term, gain=choice.gain + tilt.gain)
     return _with_frequencies(choice, problem, stacked)
 
 
@@ -256,7 +256,7 @@ def best_tilt(
         gain, error = mean_and_error(judges.gains(coefficients), judges.weights)
         means.append(gain)
         if gain > best[0]:
-            best = gain, error, TiltChoice(functions, penalty, coefficients)
+            best = gain, error, TiltChoice(functions, penalty, coefficients, gain)
         before, last = means[:-_PATIENCE], means[-_PATIENCE:]
         if before and max(last) < max(before) + _GOING_ON:
             break

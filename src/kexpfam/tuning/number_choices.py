@@ -30,11 +30,12 @@ LEAST_STEP = 1e-4
 
 
 class TiltChoice(NamedTuple):
-    """A penalty that held-out rows prefer, and where a fit to more rows begins."""
+    """A penalty that held-out rows prefer, what they gain, and where a fit to more rows begins."""
 
     functions: InputFunctions
     penalty: float
     coefficients: Float[np.ndarray, "m k"]
+    gain: float
 
     def fitted_to(self, problem: TiltProblem) -> Float[np.ndarray, "m k"]:
         """The coefficients of a problem with these functions."""
@@ -54,7 +55,8 @@ class NumberChoice(NamedTuple):
     """What was found to pay for a number.
 
     `term` is what it was found with: a bell of the rows that were looked at, and a tilt of those
-    that were not held out. `sums` are those of its location, if that has fewer points than rows.
+    that were not held out. `sums` are those of its location, if that has fewer points than rows;
+    `gain` are the nats a row that bell and tilt were worth to rows left out or held out.
     """
 
     share: float = 0.0
@@ -63,3 +65,4 @@ class NumberChoice(NamedTuple):
     term: NumberTerm = NumberTerm()
     sums: LocationSums | None = None
     frequencies: FrequencyChoice | None = None
+    gain: float = 0.0

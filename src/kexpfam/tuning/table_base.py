@@ -16,10 +16,11 @@ the other folds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.average_search import LARGEST, choose_average
 from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
@@ -46,14 +47,14 @@ from kexpfam.tuning.incomplete_base import (
     incomplete_search,
     widening,
 )
-from kexpfam.tuning.table_rows import TableRows
+from kexpfam.tuning.table_rows import TableRows, normal_scores
 
 __all__ = [
     "BaseChoice",
     "choose_base",
     "crossed_lines",
+    "crossed_mixtures",
     "final_mixture",
-    "lines_under",
     "noisy_scores",
     "redrawn",
 ]
@@ -65,6 +66,8 @@ _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
 _BEYOND_MANY = 1.5
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
+# Rows whose places in conditionals one core finds at a time.
+_PLACED_AT_ONCE = 2048
 
 
 class BaseChoice(NamedTuple):
@@ -112,6 +115,21 @@ class BaseChoice(NamedTuple):
     def fitted_to(self, table: TableRows, members: Bool[np.ndarray, " n"]) -> OrderedMixture:
         """A mixture of some rows, from its own start."""
         return self.ordered(self.fitted_average(table, members))
+
+    def in_order(self, order: Sequence[int]) -> BaseChoice:
+        """The same with the numbers in another order; whitened rows stay as they are."""
+        places = self.places_in(order)
+        return self._replace(
+            marginals=None if self.marginals is None else self.marginals.in_order(order),
+            shift=self.shift[places],
+            root=self.root[places],
+            copies=self.copies[:, :, places],
+        )
+
+    def places_in(self, order: Sequence[int]) -> Int[np.ndarray, " w"]:
+        """Columns of the mixture, scores first, where the numbers have another order."""
+        n_scores = len(self.shift) - len(order)
+        return np.append(np.arange(n_scores), n_scores + np.array(order, int))
 
     def density(self, layout: Layout, mixture: OrderedMixture | None) -> ChainDensity:
         """The numbers' base density."""
@@ -241,7 +259,7 @@ def _fit_scores(table: TableRows, members: Bool[np.ndarray, " n"]) -> Scores:
     variances, axes = np.linalg.eigh((centered * shares[:, None]).T @ centered)
     kept = variances > _LEAST_VARIANCE
     whitening = axes[:, kept] / np.sqrt(variances[kept])
-    numbers = [_normal_scores(column, shares) for column in table.numbers[members].T]
+    numbers = [normal_scores(column, shares) for column in table.numbers[members].T]
     targets = np.array(numbers).reshape(len(numbers), len(shares)).T
     crossed = (centered @ whitening * shares[:, None]).T @ targets
     turns, strengths, _ = np.linalg.svd(crossed, full_matrices=False)
@@ -254,17 +272,6 @@ def _fit_scores(table: TableRows, members: Bool[np.ndarray, " n"]) -> Scores:
     directions = (whitening @ turns)[:, some[:_MOST_SCORES]]
     signs = np.sqrt(np.arange(2, len(directions) + 2)) @ directions
     return Scores(center, directions * np.where(signs < 0, -1.0, 1.0))
-
-
-def _normal_scores(
-    column: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
-) -> Float[np.ndarray, " n"]:
-    """Normal quantiles of a column's ranks; zero where it is missing."""
-    scores = np.zeros(len(column))
-    order = np.argsort(column)[: int((~np.isnan(column)).sum())]
-    sums = np.cumsum(shares[order])
-    scores[order] = normal_numbers((sums - shares[order] / 2) / sums[-1])
-    return scores
 
 
 def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
@@ -304,44 +311,66 @@ def final_mixture(table: TableRows, choice: BaseChoice) -> OrderedMixture | None
     return choice.ordered(choice.fitted_average(table, everything, choice.average))
 
 
-def crossed_lines(table: TableRows, choice: BaseChoice, progress: Progress) -> list[OnLine]:
-    """Where each number lies in its conditional, under a mixture that has not seen its row.
+def crossed_mixtures(
+    table: TableRows, choice: BaseChoice, progress: Progress
+) -> dict[int, OrderedMixture]:
+    """For each fold a mixture that has not seen its rows.
 
     Rows of fold zero are looked at by the mixture of all others, rows of another fold by one of the
     folds that are neither.
     """
-    n_rows, n_numbers = table.numbers.shape
-    found = np.full((n_numbers, 4, n_rows), np.nan)
     average = choice.average
     if average is None:
-        return []
+        return {}
 
-    def lines_of(fold: int) -> Float[np.ndarray, "m four j"]:
-        members = table.folds == fold
+    def mixture_for(fold: int) -> OrderedMixture:
         if fold == 0:
-            mixture = choice.ordered(average)
-        else:
-            mixture = choice.fitted_to(table, ~members & (table.folds > 0))
-        return lines_under(table, choice, mixture, members)
+            return choice.ordered(average)
+        return choice.fitted_to(table, (table.folds != fold) & (table.folds > 0))
 
     folds = sorted(set(table.folds.tolist()))
-    n_components = sum(len(mixture.weights) for mixture in average.mixtures)
-    worth = worth_threads(n_rows, choice.filled.shape[1], n_components)
-    each = in_threads(lines_of, folds, worth=worth)
-    for fold, lines in zip(progress.track(folds, "folds"), each, strict=True):
-        found[:, :, table.folds == fold] = lines
+    worth = _worth_threads(table, choice)
+    each = in_threads(mixture_for, folds, worth=worth)
+    return dict(zip(progress.track(folds, "folds"), each, strict=True))
+
+
+def crossed_lines(
+    table: TableRows, choice: BaseChoice, mixtures: dict[int, OrderedMixture]
+) -> list[OnLine]:
+    """Where each number lies in its conditional, under the mixture for its row's fold."""
+    if not mixtures:
+        return []
+    found = np.full((table.numbers.shape[1], 4, len(table.weights)), np.nan)
+    pieces = []
+    for fold in sorted(set(table.folds.tolist())):
+        own = np.flatnonzero(table.folds == fold)
+        pieces += [
+            (fold, own[first : first + _PLACED_AT_ONCE])
+            for first in range(0, len(own), _PLACED_AT_ONCE)
+        ]
+
+    def lines_of(piece: tuple[int, Int[np.ndarray, " j"]]) -> Float[np.ndarray, "m four j"]:
+        fold, places = piece
+        return _lines_under(table.where(places), choice, mixtures[fold])
+
+    each = in_threads(lines_of, pieces, worth=_worth_threads(table, choice))
+    for (_, places), lines in zip(pieces, each, strict=True):
+        found[:, :, places] = lines
     return [OnLine(*lines) for lines in found]
 
 
-def lines_under(
-    table: TableRows,
-    choice: BaseChoice,
-    mixture: OrderedMixture,
-    members: Bool[np.ndarray, " n"],
+def _worth_threads(table: TableRows, choice: BaseChoice) -> bool:
+    """Whether the matrices of a fold are large enough for folds side by side."""
+    mixtures = () if choice.average is None else choice.average.mixtures
+    n_components = sum(len(mixture.weights) for mixture in mixtures)
+    return worth_threads(len(table.weights), choice.filled.shape[1], n_components)
+
+
+def _lines_under(
+    table: TableRows, choice: BaseChoice, mixture: OrderedMixture
 ) -> Float[np.ndarray, "m four j"]:
-    """Where the numbers of some rows lie in their conditionals: the parts of an `OnLine` each."""
+    """Where the numbers of rows lie in their conditionals: the parts of an `OnLine` each."""
     density = choice.density(table.layout, mixture)
-    parts = table.parts.where(members)
-    inputs = density.inputs(parts)
-    edges = density.edges(parts.numbers, inputs.mapped)
+    inputs = density.inputs(table.parts)
+    edges = density.edges(table.parts.numbers, inputs.mapped)
     return density.mixture_lines(inputs, edges, dict.fromkeys(range(edges.shape[2]), True))

@@ -9,16 +9,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
+from kexpfam.base.ordered import normal_numbers
 from kexpfam.data.layout import Layout, Parts
 from kexpfam.data.sketch import uniform_numbers
 from kexpfam.data.ties import spread_ties, tied_gaps
 
-__all__ = ["TableRows", "cell_gaps", "table_rows"]
+__all__ = ["TableRows", "cell_gaps", "normal_scores", "table_rows"]
 
 _SALTS_PER_COPY = 10_000_000
 _SALTS = {"cell": 11, "fill": 12, "score": 13, "choice": 14, "normal": 15, "place": 16, "hide": 17}
@@ -38,6 +40,12 @@ class TableRows(NamedTuple):
         """Some of the rows."""
         own = (part[chosen] for part in (self.numbers, self.weights, self.keys, self.folds))
         return TableRows(self.layout, self.parts.where(chosen), *own)
+
+    def in_order(self, order: Sequence[int]) -> TableRows:
+        """The same with the layout's numbers in another order."""
+        parts = self.parts._replace(numbers=self.parts.numbers[:, order])
+        layout = self.layout.with_numbers_in(order)
+        return self._replace(layout=layout, parts=parts, numbers=self.numbers[:, order])
 
     def uniform(
         self,
@@ -85,3 +93,14 @@ def cell_gaps(layout: Layout, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarra
         own = numbers[~np.isnan(numbers[:, place]), place]
         gaps[place] = tied_gaps(own[:, None])[0]
     return gaps
+
+
+def normal_scores(
+    column: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Normal quantiles of a column's ranks; zero where it is missing."""
+    scores = np.zeros(len(column))
+    order = np.argsort(column)[: int((~np.isnan(column)).sum())]
+    sums = np.cumsum(shares[order])
+    scores[order] = normal_numbers((sums - shares[order] / 2) / sums[-1])
+    return scores

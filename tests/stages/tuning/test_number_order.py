@@ -1,0 +1,114 @@
+"""Orders of a chain's numbers: what is guessed, what is proposed, and what is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import multivariate_normal
+
+from kexpfam import KernelChain
+from kexpfam.data.kinds import ColumnKind
+from kexpfam.data.layout import layout_of
+from kexpfam.pipeline import chain as chain_pipeline
+from kexpfam.pipeline.chain_ground import all_rows_ground, distinct_rows
+from kexpfam.progress import Progress
+from kexpfam.tuning.number_order import promising_order, smooth_gain
+
+N_ROWS = 300
+
+
+def function_first(generator, n_rows=N_ROWS):
+    """A column that follows from three others, in front of them."""
+    inputs = generator.uniform(-1, 1, (n_rows, 3))
+    target = np.sin(3 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2]
+    return np.column_stack([target + 0.05 * generator.standard_normal(n_rows), inputs])
+
+
+def rows_of(table, *kinds):
+    kinds = kinds or (ColumnKind("real"),) * table.shape[1]
+    return distinct_rows(layout_of(kinds), table, np.ones(len(table)), 0)[0]
+
+
+def test_gains_are_differences_of_evidence(generator):
+    table = function_first(generator, 60)
+    table = (table - table.mean(axis=0)) / table.std(axis=0)
+    inputs, design = table[:, 1:], np.column_stack([np.ones(60), table[:, 1:]])
+    ridge = np.eye(4) * 0.06
+    residuals = table[:, 0] - design @ np.linalg.solve(
+        design.T @ design + ridge, design.T @ table[:, 0]
+    )
+
+    def likeliest(covariance):
+        """Per row, over the scale of a normal distribution."""
+
+        def of_scale(log_scale):
+            scaled = np.exp(log_scale) * covariance
+            return -multivariate_normal(np.zeros(60), scaled).logpdf(residuals)
+
+        return -minimize_scalar(of_scale, bounds=(-20, 5), method="bounded").fun / 60
+
+    distances = ((inputs[:, None] - inputs) ** 2).sum(axis=2)
+    evidence = [
+        likeliest(share * np.exp(-distances / (2 * scale**2 * 3)) + (1 - share) * np.eye(60))
+        for scale in (1.0, 2.0)
+        for share in (0.5, 0.9, 0.99)
+    ]
+    # The search for the scale ends a few digits before rounding.
+    found = smooth_gain(table, 0, [1, 2, 3])
+    assert found == pytest.approx(max(evidence) - likeliest(np.eye(60)), abs=1e-6)
+    assert found > 0.3
+    assert smooth_gain(table, 0, []) == 0
+
+
+def test_what_follows_from_others_is_proposed_last(generator):
+    assert promising_order(rows_of(function_first(generator))) == [1, 2, 3, 0]
+
+
+def test_nothing_is_proposed_where_no_order_is_better(generator):
+    table = generator.standard_normal((N_ROWS, 4)) @ generator.standard_normal((4, 4))
+    assert promising_order(rows_of(table)) is None
+    assert promising_order(rows_of(function_first(generator)[:, [1, 2, 3, 0]])) is None
+    assert promising_order(rows_of(function_first(generator, 30))) is None
+
+
+def test_numbers_with_masses_stay_in_front(generator):
+    table = function_first(generator)
+    table[:, 1] = generator.poisson(3, N_ROWS)
+    table[:, 0] += np.sin(table[:, 1])
+    kinds = [ColumnKind("real"), ColumnKind("count", (0.0, np.inf)), *[ColumnKind("real")] * 2]
+    # Places among the layout's numbers, of which the count is the first.
+    assert promising_order(rows_of(table, *kinds)) == [0, 2, 3, 1]
+
+
+def test_another_order_leaves_the_base_density_alone(generator):
+    rows = rows_of(function_first(generator))
+    ground = all_rows_ground(rows, "auto", 0, Progress())
+    order = [2, 0, 3, 1]
+    turned, other = ground.in_order(order), rows.in_order(order)
+    logs, others = (
+        one.base.density(of.layout, one.judged_mixture).log_density(
+            of.layout.join(of.parts.codes, of.parts.numbers)
+        )
+        for one, of in ((ground, rows), (turned, other))
+    )
+    # Cholesky's factors of the same covariances in another order, rounded.
+    np.testing.assert_allclose(others, logs, atol=1e-9)
+
+
+def test_the_order_that_gains_is_taken_and_shown(generator, monkeypatch):
+    table, fresh = function_first(generator), function_first(generator)
+    found = KernelChain(columns="real", random_state=0).fit(table)
+    assert found.order_ == [1, 2, 3, 0]
+    assert list(found.sample(3, random_state=0).shape) == [3, 4]
+    monkeypatch.setattr(chain_pipeline, "promising_order", lambda rows: None)
+    given = KernelChain(columns="real", random_state=0).fit(table)
+    assert given.order_ == [0, 1, 2, 3]
+    # 0.9 nats were seen.
+    assert found.score(fresh) > given.score(fresh) + 0.4
+
+
+def test_an_order_that_gains_nothing_is_not_taken(generator, monkeypatch):
+    table = function_first(generator)[:, [1, 2, 3, 0]]
+    monkeypatch.setattr(chain_pipeline, "promising_order", lambda rows: [3, 0, 1, 2])
+    assert KernelChain(columns="real", random_state=0).fit(table).order_ == [0, 1, 2, 3]
