@@ -267,6 +267,22 @@ def test_values_that_were_never_possible(model, table):
     assert np.isneginf(model.score_samples(rows)).tolist() == [True, False, False]
 
 
+def test_a_row_far_out_is_unlikely_and_no_more(generator):
+    rows = generator.standard_normal((300, 3))
+    rows[:, 1] += 0.99 * rows[:, 0]
+    model = KernelChain(columns="real", random_state=0).fit(rows)
+    distances = 10.0 ** np.arange(1, 5)
+    logs = model.score_samples(distances[:, None] * [1.0, 1.0, 0.0])
+    # A Gaussian would have -50, -5000, ...; tails that fall like a power lose as much each time.
+    assert (np.diff(logs) < 0).all()
+    assert logs[-1] > -80
+    odd = model.score_samples([[0.0, 1000.0, 0.0]])[0]
+    assert -80 < odd < -20
+    # Draws stay among the rows all the same.
+    draws = model.sample(30_000, random_state=0)
+    assert np.abs(draws).max() < 3 * np.abs(rows).max()
+
+
 def test_cross_validation_takes_frames(table):
     scores = cross_val_score(KernelChain(random_state=0, gate=False), table.iloc[:90], cv=2)
     assert np.isfinite(scores).all()

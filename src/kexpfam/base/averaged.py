@@ -50,6 +50,8 @@ _MOST_COMPONENTS, _MOST_NUMBERS = 512, 400_000
 # Sizes that are averaged, as multiples of the chosen one.
 _FACTORS = (1.0, 0.5, 2.0)
 _WIDE, _WIDE_WEIGHT = 3.0, 3e-4
+# Standard deviations for rows far out, and their weight together: about the tails of a power.
+_FAR, _FAR_WEIGHT = (12.0, 48.0, 192.0, 768.0, 3072.0, 12288.0), 1e-4
 
 
 class AverageSearch(NamedTuple):
@@ -75,14 +77,19 @@ class Average(NamedTuple):
         """With standard deviations times a factor."""
         return Average(tuple(mixture.widened(factor) for mixture in self.mixtures))
 
-    def density(self) -> GaussianMixtureDensity:
-        """All components together, and the wide one."""
+    def density(self, *, far: bool = False) -> GaussianMixtureDensity:
+        """All components together, and the wide one; with tails for rows far out, if asked."""
         count, n_columns = len(self.mixtures), self.mixtures[0].means.shape[1]
-        share = (1 - _WIDE_WEIGHT) / count
-        wide = _WIDE**2 * np.eye(n_columns)[None]
+        scales, shares = np.array([_WIDE]), np.array([_WIDE_WEIGHT])
+        if far:
+            scales = np.append(scales, _FAR)
+            shares = np.append(shares, np.full(len(_FAR), _FAR_WEIGHT / len(_FAR)))
+        share = (1 - shares.sum()) / count
+        wide = scales[:, None, None] ** 2 * np.eye(n_columns)
+        centers = np.zeros((len(scales), n_columns))
         return GaussianMixtureDensity(
-            np.concatenate([[_WIDE_WEIGHT], *(share * one.weights for one in self.mixtures)]),
-            np.concatenate([np.zeros((1, n_columns)), *(one.means for one in self.mixtures)]),
+            np.concatenate([shares, *(share * one.weights for one in self.mixtures)]),
+            np.concatenate([centers, *(one.means for one in self.mixtures)]),
             np.concatenate([wide, *(one.covariances for one in self.mixtures)]),
         )
 

@@ -99,7 +99,7 @@ class BaseChoice(NamedTuple):
     def ordered(self, average: Average) -> OrderedMixture:
         """Averaged mixtures of whitened rows, in the columns' own coordinates, and widened."""
         average = average if self.widening == 1 else average.widened(self.widening)
-        return in_own_coordinates(average.density(), self.shift, self.root)
+        return in_own_coordinates(average.density(far=True), self.shift, self.root)
 
     def fitted_average(
         self, table: TableRows, members: Bool[np.ndarray, " n"], start: Average | None = None
