@@ -54,9 +54,20 @@ def test_rows_however_far_out_have_a_density_and_a_gradient_inward(name, rows):
         gradient = model.gradient(far)
         assert np.isfinite(logs[-1]).all()
         assert np.isfinite(gradient).all()
-        assert (logs[-1] < -1e9).all()
+        assert (logs[-1] < -500).all()
     assert (np.diff(logs, axis=0) <= 0).all()
     assert np.isfinite(model.laplacian(1e308 * signs)).all()
+
+
+def test_a_diffusions_rows_far_out_are_unlikely_and_no_more(rows):
+    model = KernelDiffusion(n_components=32, n_levels=3, gate=False, random_state=0).fit(rows)
+    distances = 10.0 ** np.arange(1, 4)
+    logs = model.score_samples(distances[:, None] * [1.0, 0.0, 0.0])
+    # A Gaussian would have -50, -5000, -500000.
+    assert (np.diff(logs) < 0).all()
+    assert logs[-1] > -100
+    # Draws stay among the rows all the same: 1e-4 of 30 000 would be three.
+    assert np.abs(model.sample(30_000, random_state=0)).max() < 5 * np.abs(rows).max()
 
 
 @pytest.mark.filterwarnings("ignore::kexpfam.DegenerateTableWarning")

@@ -34,6 +34,9 @@ from kexpfam.symmetric import half_places, upper_half
 
 __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
+# Rows have unit variance here: components wider than this stand for rows far out.
+_FURTHEST_DRAWN = 10.0
+
 
 def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
     """xᵀP_k x for all rows and components by one matrix product, from upper halves of P_k."""
@@ -125,8 +128,9 @@ class SmoothedMixture:
     def sample(
         self, n_samples: int, noise_scale: float, generator: np.random.Generator
     ) -> Float[np.ndarray, "n d"]:
-        """Draws of q_σ."""
-        weights = np.exp(np.asarray(self.log_weights))
+        """Draws of q_σ, but of components that stand for rows far out."""
+        narrowest = np.asarray(self.variances).min(axis=1)
+        weights = np.exp(np.asarray(self.log_weights)) * (narrowest < _FURTHEST_DRAWN**2)
         chosen = generator.choice(len(weights), n_samples, p=weights / weights.sum())
         deviations = np.sqrt(np.asarray(self.variances) + noise_scale**2)[chosen]
         normals = generator.standard_normal(deviations.shape) * deviations

@@ -320,7 +320,7 @@ def _choose(
     whitened = coordinates.forward(rows.spread)
     search = choose_average(whitened, rows.weights, rows.numbers, seeds.base, progress)
     average = fit_average(whitened, rows.weights, search, seeds.base)
-    base = smoothed_mixture(average.density())
+    base = smoothed_mixture(average.density(far=True))
     noise_range = settings.noise_range
     low, high = _noise_range(base) if isinstance(noise_range, str) else noise_range
     trial = Trial(whitened, rows.weights, rows.numbers, coordinates.root, base, (low, high))
@@ -353,7 +353,7 @@ def _with_base_of(rows: _Rows, foundation: _Foundation, search: AverageSearch) -
     """The base density of more rows, in the same coordinates."""
     whitened = foundation.coordinates.forward(rows.spread)
     average = refit_average(foundation.average, whitened, rows.weights, search)
-    return foundation._replace(average=average, base=smoothed_mixture(average.density()))
+    return foundation._replace(average=average, base=smoothed_mixture(average.density(far=True)))
 
 
 def _basis(choices: _Choices, coordinates: Coordinates, seeds: _Seeds) -> FourierBasis:
