@@ -20,7 +20,7 @@ from jaxtyping import Bool
 
 from kexpfam.data.columns import called, of_every_column
 
-__all__ = ["Cells", "cell_reader", "library_of", "read_cells"]
+__all__ = ["Cells", "cell_reader", "library_of", "read_cells", "rows_at"]
 
 Family = Literal["number", "boolean", "word", "ordered"]
 _REMEDIES = {
@@ -43,6 +43,11 @@ def library_of(X: Any) -> Literal["numpy", "pandas", "polars"]:
     """Where a table comes from."""
     found = type(X).__module__.split(".")[0]
     return found if found in ("pandas", "polars") else "numpy"  # type: ignore[return-value]
+
+
+def rows_at(X: Any, places: Any) -> Any:
+    """Some rows of a frame or of an array."""
+    return X.iloc[places] if library_of(X) == "pandas" else X[places]
 
 
 def read_cells(X: Any, names: Sequence[str] | None) -> list[Cells]:

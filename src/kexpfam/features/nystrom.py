@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -96,7 +96,8 @@ class NystromBasis(PointwiseBasis):
     # -- the sums over rows ---------------------------------------------------------------
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> DirectMoments:
-        variances = noise_scale**2 * _unit_variances(noise, block.rows.shape[1])
+        covariance = cast(GaussianNoise, noise).matrix(block.rows.shape[1], jnp)
+        variances = noise_scale**2 * jnp.diagonal(covariance)
         return DirectMoments(
             weight=block.weights.sum(),
             quadratic=self._quadratic(block, variances),
@@ -149,12 +150,6 @@ def _squared_distances(
     products = (first * weights) @ second.T
     lengths = (first**2 @ weights)[:, None] + second**2 @ weights
     return lengths - 2 * products
-
-
-def _unit_variances(noise: Noise, n_columns: int) -> Float[Array, " d"]:
-    """The variances of Gaussian noise at scale one."""
-    covariance: Any = getattr(noise, "covariance", None)
-    return jnp.ones(n_columns) if covariance is None else jnp.asarray(covariance)
 
 
 @dataclass(frozen=True)

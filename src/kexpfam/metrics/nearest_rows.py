@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.choices import seeded, whole
-from kexpfam.data.cells import library_of
+from kexpfam.data.cells import library_of, rows_at
 from kexpfam.data.columns import require_columns
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable, read_mixed
@@ -305,6 +305,4 @@ def _some(table: Any, most: int, generator: np.random.Generator) -> Any:
     if len(table) <= most:
         return table
     places = np.sort(generator.choice(len(table), most, replace=False))
-    if library_of(table) == "pandas":
-        return table.iloc[places]
-    return table[places]
+    return rows_at(table, places)

@@ -63,6 +63,10 @@ class Density(ABC):
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """log p at draws, and the draws' shares: good enough to compare rows with."""
 
+    def support_box(self) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]] | None:
+        """The corners of the box beyond which log p is −∞; None where there is no such box."""
+        return None
+
 
 class RealDensity(Density):
     """A density of real columns: a JAX form, and each column's density given the others."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.plotting.canvas import DATA, MARK, column_names, new_panels, shades
+from kexpfam.plotting.grids import fitted_attribute
 
 __all__ = ["plot_tuning_history"]
 
@@ -46,9 +46,7 @@ def plot_tuning_history(model: Any, *, axes: Any = None) -> Any:
     >>> [ax.get_ylabel() for ax in plot_tuning_history(model)]
     ['held-out loss', 'penalty λ', 'noise scale σ', 'length-scales']
     """
-    if hasattr(model, "get_params"):
-        check_is_fitted(model)
-    history = getattr(model, "tuning_history_", None)
+    history = fitted_attribute(model, "tuning_history_")
     if not history:
         raise ValueError(
             "The model has no tuning history. One is made by KernelExponentialFamily.fit with "

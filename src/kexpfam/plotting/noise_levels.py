@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.choices import entropy, whole
 from kexpfam.plotting.canvas import column_names, draw_rows, new_panels, thinned
-from kexpfam.plotting.grids import Window, cell_middles, checked_window, rows_for
+from kexpfam.plotting.grids import (
+    Window,
+    cell_middles,
+    checked_window,
+    fitted_attribute,
+    rows_for,
+)
 from kexpfam.plotting.score_field import (
     add_magnitude_key,
     draw_arrows,
@@ -81,9 +86,7 @@ def plot_noise_levels(
     >>> axes.shape, axes[-1].get_title()
     ((3,), 'σ = 1.5')
     """
-    if hasattr(model, "noise_range"):
-        check_is_fitted(model)
-    if not hasattr(model, "noise_scales_"):
+    if fitted_attribute(model, "noise_scales_") is None:
         raise TypeError(
             "plot_noise_levels draws the noise levels of a fitted KernelDiffusion; got a "
             f"{type(model).__name__}. Try plot_score_field."
