@@ -252,7 +252,7 @@ def small_tables(repetitions: int) -> list[str]:
 
 
 def divergences(repetitions: int) -> list[str]:
-    """Normal columns, one of them moved by a deviation: half a nat both ways."""
+    """Normal columns, one of them moved by a standard deviation: half a nat both ways."""
     lines = [
         "| rows | move | truth | mean estimate | its spread | mean reported error |",
         "|---|---:|---:|---:|---:|---:|",

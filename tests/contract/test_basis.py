@@ -206,9 +206,9 @@ def test_independent_functions_are_penalised_alike(unit_basis):
 
 
 def test_automatic_noise_is_one_the_basis_can_average(unit_basis):
-    settled = AutomaticNoise().checked_for(unit_basis)
-    assert unit_basis.averages(settled)
-    assert isinstance(settled, NoNoise) != unit_basis.averages(GaussianNoise())
+    chosen = AutomaticNoise().checked_for(unit_basis)
+    assert unit_basis.averages(chosen)
+    assert isinstance(chosen, NoNoise) != unit_basis.averages(GaussianNoise())
 
 
 # These compile much: of variants that differ by a kernel or a constant, one will do.

@@ -1,4 +1,4 @@
-"""An average of Gaussian mixtures, each shrunk towards shared covariances.
+"""An average of Gaussian mixtures, each shrunk toward shared covariances.
 
     q0 = (1 − w) mean over starts s of Σ_k π_sk N(μ_sk, Σ_sk)  +  w N(0, wide² I)
 

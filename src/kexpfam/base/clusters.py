@@ -48,9 +48,9 @@ def clusters_of(
     """Clusters of weighted rows, from each start."""
     found = [Clusters(own, np.zeros(len(rows), int)) for own in _drawn(rows, weights, starts)]
     for _ in range(_MOVES):
-        found = _labelled(rows, [one.centers for one in found])
+        found = _labeled(rows, [one.centers for one in found])
         found = [one._replace(centers=_moved(rows, weights, one)) for one in found]
-    return _labelled(rows, [one.centers for one in found])
+    return _labeled(rows, [one.centers for one in found])
 
 
 def _drawn(
@@ -87,7 +87,7 @@ def _drawn(
     return picked
 
 
-def _labelled(
+def _labeled(
     rows: Float[np.ndarray, "n d"], centers: Sequence[Float[np.ndarray, "_ d"]]
 ) -> list[Clusters]:
     """The nearest center of each start to every row."""

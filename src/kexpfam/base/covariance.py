@@ -37,7 +37,7 @@ Kind = Literal["rbf", "matern"]
 
 # Log parameters stay in here; standardized inputs and targets need no more.
 _LENGTH_LIMITS, _VARIANCE_LIMITS, _NOISE_LIMITS = (-3.0, 6.0), (-9.0, 6.0), (-14.0, 2.0)
-# A weak pull of log length-scales towards log √d keeps those that the rows say nothing about.
+# A weak pull of log length-scales toward log √d keeps those that the rows say nothing about.
 _PULL = 1.0 / 8.0
 
 

@@ -30,7 +30,7 @@ from kexpfam.base.ordered import OrderedMixture
 
 __all__ = ["IncompleteGaussian", "choose_gaussian", "incomplete_gaussian"]
 
-# Iterations at most, and a change of Σ, relative to its deviations, that ends them.
+# Iterations at most, and a change of Σ, relative to its standard deviations, that ends them.
 _MOST_ITERATIONS, _CONVERGED = 200, 1e-3
 # Numbers in the precisions of all rows; of more rows, the first ones count.
 _MOST_NUMBERS = 2_000_000

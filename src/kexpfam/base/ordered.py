@@ -86,7 +86,7 @@ class Factors(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column in rows: log weights of components before it, residuals and deviations.
+    """A column in rows: log weights of components before it, residuals and standard deviations.
 
     Components may be others in every row.
     """

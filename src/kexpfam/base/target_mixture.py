@@ -53,7 +53,7 @@ class _Live(NamedTuple):
 
 @dataclass(frozen=True)
 class LineMixtures:
-    """Mixtures on the line, one for each row; all have the same deviations."""
+    """Mixtures on the line, one for each row; all have the same standard deviations."""
 
     log_weights: Float[np.ndarray, "n k"]
     centers: Float[np.ndarray, "n k"]

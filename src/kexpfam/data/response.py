@@ -30,7 +30,7 @@ from kexpfam.data.standardize import center_and_scale
 
 __all__ = ["Response", "bent_responses", "straight_response"]
 
-# Units of the bent maps, in deviations of the target, and their powers.
+# Units of the bent maps, in standard deviations of the target, and their powers.
 _UNITS, _POWERS = (0.03, 0.3), (0.0, 0.5)
 # Targets that are a crowd, within so many units of the edge.
 _CROWD, _NEAR = 5, 2.0

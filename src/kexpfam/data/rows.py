@@ -6,7 +6,7 @@ combined. Arrays, files, iterators and clusters differ in how they walk, not in 
 
     total = combine(summary(chunks of part 1), summary(chunks of part 2), …)
 
-A fit makes three such passes: the columns' means and deviations, the sketch, the moments.
+A fit makes three such passes: the columns' means and standard deviations, the sketch, the moments.
 
 | name    | shape  | meaning                                              |
 |---------|--------|------------------------------------------------------|

@@ -39,7 +39,7 @@ from kexpfam.data.standardize import Standardizer
 __all__ = [
     "Folds",
     "InUnits",
-    "Labelling",
+    "Labeling",
     "NumberedFolds",
     "Sketch",
     "Sketching",
@@ -221,7 +221,7 @@ class InUnits:
 
 
 @dataclass(frozen=True)
-class Labelling:
+class Labeling:
     """A function of chunks: rows brought to the model's units, with the folds of their keys."""
 
     sketching: Sketching

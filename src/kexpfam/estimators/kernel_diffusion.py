@@ -94,9 +94,9 @@ class KernelDiffusion(
     n_levels : int, default=6
         Noise levels, equally spaced in the logarithm.
     noise_range : "auto" or pair of float, default="auto"
-        The lowest and highest noise, in deviations of the whitened rows. What the model gives is
-        the density of the rows with the lowest noise added; "auto" stays well below the finest
-        structure of the base density.
+        The lowest and highest noise, in standard deviations of the whitened rows. What the model
+        gives is the density of the rows with the lowest noise added; "auto" stays well below the
+        finest structure of the base density.
     tolerance : float, default=1e-3
         Of the flow's solver: the error in a log density, in nats, that its steps may add up to.
     gate : bool, default=True

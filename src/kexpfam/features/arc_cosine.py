@@ -215,7 +215,7 @@ def _rectified(inner: Array, power: int) -> Array:
 
 
 def _standardized(inner: Array, deviations: Array) -> Array:
-    """u/τ; beyond forty deviations nothing changes any more in float64."""
+    """u/τ; beyond forty standard deviations nothing changes any more in float64."""
     return jnp.clip(inner / jnp.maximum(deviations, 1e-12), -40.0, 40.0)
 
 

@@ -96,7 +96,7 @@ class NumberTerm(NamedTuple):
     def bell(
         self, inputs: Float[np.ndarray, "n i"]
     ) -> tuple[Float[np.ndarray, "n b"], Float[np.ndarray, "n b"], Float[np.ndarray, "n b"]]:
-        """Log weights, centers and deviations of the bell's two components."""
+        """Log weights, centers and standard deviations of the bell's two components."""
         mean, scale = self.mean_and_scale(inputs)
         ones = np.ones((len(mean), len(WIDTHS)))
         with np.errstate(divide="ignore"):

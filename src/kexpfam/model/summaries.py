@@ -1,4 +1,4 @@
-"""Means, deviations, modes and highest-density sets of densities on nodes.
+"""Means, standard deviations, modes and highest-density sets of densities on nodes.
 
 Means are sums over the nodes; what lies beyond them counts at the mean of the bell's own tail. The
 highest-density set of a given mass is the shortest set of targets that has it: all y with

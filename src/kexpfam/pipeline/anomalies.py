@@ -197,7 +197,7 @@ def _expert(
     mixture = None
     if base.average is not None:
         members = rows.folds != fold
-        # Mixtures are shrunk towards a normal distribution in whitened coordinates: where rows are
+        # Mixtures are shrunk toward a normal distribution in whitened coordinates: where rows are
         # few for their columns, a row must have no part in these either.
         nobody = np.zeros(int(members.sum()), bool)
         shift, root = whitening(base.filled[members], rows.weights[members], nobody)

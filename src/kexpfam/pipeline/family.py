@@ -30,7 +30,7 @@ from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import (
     Folds,
     InUnits,
-    Labelling,
+    Labeling,
     Sketch,
     Sketching,
     number_folds,
@@ -181,7 +181,7 @@ def fit_family(
         tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
     basis = unit_basis.rescaled(tuned.length_scale)
 
-    rows = source.mapped(Labelling(sketching, standardizer, folds))
+    rows = source.mapped(Labeling(sketching, standardizer, folds))
     moments_of = MomentSource(basis, settings.noise, base, rows)
     if checkpoint is not None:
         moments_of = replace(moments_of, walk=CheckpointedWalk(checkpoint, entropy))

@@ -31,7 +31,7 @@ from kexpfam.plotting.score_field import (
 
 __all__ = ["draw_noise_levels", "noised_rows", "plot_noise_levels", "shown_levels"]
 
-# With more noise than this, in deviations of the rows, there is nothing left to see.
+# With more noise than this, in standard deviations of the rows, there is nothing left to see.
 _HIGHEST = 1.5
 _N_DRAWS = 400
 
@@ -49,8 +49,8 @@ def plot_noise_levels(
 ) -> Any:
     """Draw the score field of a two-column `KernelDiffusion` at several noise levels.
 
-    Levels are equally spaced in the logarithm, from the lowest up to 1.5 deviations of the rows.
-    Dots are rows with the level's noise. Colors compare between panels, lengths within one.
+    Levels are equally spaced in the logarithm, from the lowest up to 1.5 standard deviations of the
+    rows. Dots are rows with the level's noise. Colors compare between panels, lengths within one.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """A test of whether the judged rows are rows of the model, and its result in words.
 
 Tables of real numbers have a kernel Stein test: rows and gradients are divided by the columns'
-deviations first, because the test's kernel treats all columns alike. For other tables, log
+standard deviations first, because the test's kernel treats all columns alike. For other tables, log
 densities of rows and of draws are compared, whose distributions are the same where the model is
 right.
 """

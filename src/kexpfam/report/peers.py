@@ -62,7 +62,7 @@ class _Fitted(NamedTuple):
 
 
 def _scaled(fit: Callable[[Float[np.ndarray, "n d"], int], _Fitted]) -> FitPeer:
-    """A peer in units of the columns' deviations, with log densities in those of the data."""
+    """A peer on standardized columns, with log densities in the units of the data."""
 
     def fit_scaled(rows: Float[np.ndarray, "n d"], _: Sequence[ColumnKind], seed: int) -> Peer:
         scale = rows.std(axis=0)

@@ -46,7 +46,7 @@ _BEFORE, _ODD_SHARE = 200.0, 0.02
 
 
 class Bell(NamedTuple):
-    """A location, the factor of its deviations, and where rows lie in the bell's two parts.
+    """A location, the factor of its scale, and where rows lie in the bell's two parts.
 
     `sums` are those of a location with points; None where all rows are points. `unseen` are the
     nats a row by which bells would be narrower if points saw all that there is to see.

@@ -71,8 +71,8 @@ _MOST_COPIES, _COPIED_ROWS = 12, 12_000
 # Pseudo-rows of mixtures, in multiples of the columns, are tried from many to few until they are
 # worse by so many nats.
 _PSEUDO_ROWS, _FALLEN_BEHIND = (64.0, 4.0, 0.25), 0.1
-# Factors of the components' deviations, mixtures that they are tried with, the share of values that
-# are hidden from these, and rows that judge.
+# Factors of the components' standard deviations, mixtures that they are tried with, the share of
+# values that are hidden from these, and rows that judge.
 _WIDENINGS = (1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
 _N_WIDENED, _HIDDEN, _WIDENING_JUDGES = 4, 0.15, 500
 # So many shares are hidden one after the other, at most: few values would say little.
@@ -238,7 +238,8 @@ def widening(
     search: AverageSearch,
     seed: int,
 ) -> float:
-    """The factor of deviations with which values that were hidden are covered as they should be.
+    """The factor of standard deviations with which values that were hidden are covered as they
+    should be.
 
     One where rows are many: what a mixture then misses is not for want of rows.
     """

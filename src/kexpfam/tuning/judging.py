@@ -80,7 +80,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
     for _ in progress.track(range(1 + len(PENALTIES)), "penalties"):
         densities.append([next(path) for path in paths])
         logs.append(log_densities(densities[-1], folds, at))
-        if _settled([float(np.average(one, weights=weights)) for one in logs[1:]]):
+        if _stopped_gaining([float(np.average(one, weights=weights)) for one in logs[1:]]):
             break
     tilted = np.stack(logs[1:], axis=1)
     chosen = np.zeros(len(turns), int)
@@ -113,7 +113,7 @@ def log_densities(
     )
 
 
-def _settled(means: list[float]) -> bool:
+def _stopped_gaining(means: list[float]) -> bool:
     """Whether the last penalties were hardly better than those before."""
     before, last = means[:-_PATIENCE], means[-_PATIENCE:]
     return bool(before) and max(last) < max(before) + _LEAST_GAIN

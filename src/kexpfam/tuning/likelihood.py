@@ -2,7 +2,7 @@
 
 The rows of every fold judge the tilt that the others find likeliest (see `kexpfam.solve.joint`), by
 the mean of its log density over the base density's. Penalties are walked from strong to weak until
-held-out rows stop gaining, and length-scales from a middling one towards the better neighbor.
+held-out rows stop gaining, and length-scales from a middling one toward the better neighbor.
 Where nothing gains, the penalty is infinite: the base density is the best model.
 """
 
@@ -115,14 +115,14 @@ def _best(basis: Basis, base: BaseDensity, folds: Sequence[Sketch], given: float
     gains: list[float] = []
     for coefficients in problem.path(others, penalties):
         gains.append(float(np.average(problem.gains(means, coefficients), weights=weights)))
-        if given is None and _settled(gains):
+        if given is None and _stopped_gaining(gains):
             break
     if given is not None:
         return _Best(gains[-1], given)
     return _Best(max(gains), penalties[int(np.argmax(gains))])
 
 
-def _settled(gains: list[float]) -> bool:
+def _stopped_gaining(gains: list[float]) -> bool:
     """Whether the last penalties were hardly better than those before."""
     before, last = gains[:-_PATIENCE], gains[-_PATIENCE:]
     return len(gains) >= _FEWEST and max(last) < max(before) + _LEAST_GAIN

@@ -46,7 +46,7 @@ class Hyperparameters(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """λ, σ and the length-scales, all settled."""
+    """λ, σ and the length-scales, all of them known."""
 
     penalty: float
     noise_scale: float

@@ -70,7 +70,7 @@ _THINNEST = 1e-6
 class BaseChoice(NamedTuple):
     """Coordinates, size and shrinkage, and the mixtures of the rows that they were chosen on.
 
-    Of incomplete rows, deviations of components are widened by a factor.
+    With incomplete rows, the standard deviations of the components are widened by a factor.
     """
 
     scores: Scores
