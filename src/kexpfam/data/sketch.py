@@ -79,7 +79,7 @@ class Sketch(NamedTuple):
 
 
 def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
-    """A bijection of 64-bit integers that scatters neighbors (splitmix64's finaliser)."""
+    """A bijection of 64-bit integers that scatters neighbors (splitmix64's finalizer)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))

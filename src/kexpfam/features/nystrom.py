@@ -111,7 +111,7 @@ class NystromBasis(PointwiseBasis):
         rows, points = block.rows * shrunk / squared, self.points * shrunk / squared
         crossed = rows @ points.T
         lengths = (rows**2).sum(axis=1, keepdims=True)
-        # ¼|P_j|² + ¼|u|² − ½u·v_j with u, v the scaled row and point; j and l are symmetrised.
+        # ¼|P_j|² + ¼|u|² − ½u·v_j with u, v the scaled row and point; j and l are symmetrized.
         halves = (2 * lengths - 4 * crossed + (points**2).sum(axis=1)) / 4
         weighted = envelope * block.weights[:, None]
         mixed = (weighted * halves).T @ envelope
