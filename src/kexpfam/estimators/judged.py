@@ -1,4 +1,4 @@
-"""How far a fit can be believed: all estimators' part."""
+"""How reliable a fit is, for all estimators."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class JudgedFit:
 
     @property
     def health_(self) -> Health:
-        """How far the density can be believed."""
+        """How reliable the density is."""
         return self.fitted_.health
 
     @property
     def gain_(self) -> float:
-        """Nats per row that the model gained over its base density on held-out rows."""
+        """The gain over the base density on held-out rows, in nats per row."""
         return self.health_.comparison.gain
 
     @property
