@@ -26,7 +26,7 @@ from kexpfam.threads import note_compiled_work
 
 __all__ = ["compiled", "is_accelerated", "on_host"]
 
-# Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
+# Arrays from this many bytes on leave an accelerator in so many pieces, as many threads at a time.
 _LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
 # Programs of one function, for as many shapes, each of some megabytes; the one that has not been
 # called for longest gives way, and comes back from disk. Who fits all day meets hundreds of shapes.

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and whose damage is found."""
+"""Files that are written as a whole or not at all, and whose damage is detected."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def tune_covariance(
 ) -> tuple[Covariance, float]:
     """The parameters with the highest evidence, by L-BFGS; and the evidence per row.
 
-    A step that gains less than so many nats a row is the last.
+    A step that gains less than this number of nats a row is the last.
     """
     n_rows, n_columns = rows.shape
     center = 0.5 * np.log(n_columns)

@@ -188,7 +188,7 @@ class MonomialTable:
 
 
 class SeveralTables:
-    """A table for each mixture: those of all folds go on side by side.
+    """A table for each mixture: those of all folds continue in parallel.
 
     All mixtures of small tables are worked on together, if they have one size.
     """
@@ -345,7 +345,7 @@ def _shared_out(
 
 
 def worth_threads(n_rows: int, n_columns: int, n_components: int) -> bool:
-    """Whether steps with so many components in all are large enough for threads side by side."""
+    """Whether steps with so many components in all are large enough for threads in parallel."""
     n_monomials = (n_columns + 1) * (n_columns + 2) // 2
     return n_rows * n_monomials * n_components >= _WORTH_THREADS
 

@@ -3,7 +3,7 @@
 All of them are chosen by the rows of both tables together, whatever table a row is in. Hence a
 permutation of the tables' labels leaves them as they are, and the test is exact.
 
-A number x in a column has its middle rank u ∈ (0, 1) among the values that are there, and
+A number x in a column has its middle rank u ∈ (0, 1) among the values that are present, and
 
     L_1(u), …, L_6(u)                       Legendre's polynomials: location, spread, skewness, …
     log² u, log² (1 − u), log² (1 − v)      the lower tail, the upper tail, both,

@@ -33,7 +33,7 @@ class ColumnChange:
     bins : tuple
         Edges of a histogram, or the levels of a category.
     shares : tuple of two tuples
-        The share of each bin among the values that are there, for each table.
+        The share of each bin among the values that are present, for each table.
     in_words : str
     """
 
@@ -117,7 +117,7 @@ class TableComparison:
     columns : tuple of ColumnChange
         All columns, the surest change first.
     pairs : tuple of PairChange
-        All pairs that were looked at, the surest change first.
+        All pairs that were tested, with the most significant change first.
     divergence : Divergence or None
         How far apart the tables are; None if that was not asked for or could not be estimated.
     n_rows : tuple of two ints

@@ -144,7 +144,7 @@ def _pairs(tables: JoinedTables, notes: list[str]) -> list[tuple[int, int]]:
 def _thinned(
     tables: JoinedTables, n_pairs: int, generator: np.random.Generator, notes: list[str]
 ) -> JoinedTables:
-    """At most so many rows of each table that the test is done in a minute or so."""
+    """At most this many rows of each table that the test is done in a minute or so."""
     most = max(_FEWEST_OF_MANY, min(_MOST_ROWS, _MOST_PAIR_ROWS // (2 * max(1, n_pairs))))
     if max(tables.sizes) <= most:
         return tables

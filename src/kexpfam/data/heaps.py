@@ -15,7 +15,7 @@ What is smooth on S has heaps on the column itself, and the masses of cells add 
 distribution S has and whatever that depends on. Beyond all values S goes on as a straight line.
 
 The bandwidth of b, δ and θ are the likeliest for values that are left out, each predicted by the
-others; heaps are found where these predict beyond doubt better than a density that is smooth from
+others; heaps are found where these predict significantly better than a density that is smooth from
 one whole number to the next.
 
 | symbol | name     | shape |

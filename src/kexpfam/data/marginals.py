@@ -128,7 +128,7 @@ class Marginals:
             first = first + outer.first * slopes
             values, log_slopes = outer.values, log_slopes + outer.log_slopes
         size = self.standardizer.scale
-        # In units of 1e-200 a second derivative is no number any more.
+        # In units of 1e-200 a second derivative is not a number any more.
         with np.errstate(over="ignore"):
             first, second = first / size, second / size / size
         return Curve(values, log_slopes - numpy.log(size), first, second)

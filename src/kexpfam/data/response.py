@@ -83,7 +83,7 @@ class Response(NamedTuple):
         along, inner = self._along(y)
         first = (along == inner) * (self.power - 1) / (1 + inner)
         second = -first / (1 + inner)
-        # One unit after the other: its square may be no number.
+        # One unit after the other: its square may not be a number.
         return self.sign * first / self.unit, second / self.unit / self.unit
 
     def through(
@@ -93,7 +93,7 @@ class Response(NamedTuple):
         second: Float[np.ndarray, "*shape"],
     ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
         """Derivatives in y of a log density, from those of the log density of t in t."""
-        # In units of 1e-310 derivatives are no numbers any more; the largest stand for them, since
+        # In units of 1e-310 derivatives are not numbers any more; the largest stand for them, since
         # a difference of two infinities would be none either.
         slope = np.exp(np.minimum(self.log_slope(y), _STEEPEST))
         with np.errstate(over="ignore"):

@@ -57,7 +57,7 @@ def number_trouble(found: FirstRows, names: Sequence[str], first: int = 0) -> st
 
 
 def _said(name: str, one: Seen, cells: Sequence[str], first: int) -> str:
-    """A column and what is in it that is no number."""
+    """A column and what is in it that is not a number."""
     if one.kind == "nothing":
         return f"{name!r} is empty"
     if one.first_odd is None:

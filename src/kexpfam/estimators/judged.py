@@ -31,5 +31,5 @@ class JudgedFit:
 
     @property
     def has_tilt_(self) -> bool:
-        """Whether the model is more than its base density."""
+        """Whether the model differs from its base density."""
         return self.fitted_.density.has_tilt

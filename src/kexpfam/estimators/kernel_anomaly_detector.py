@@ -32,12 +32,12 @@ __all__ = ["KernelAnomalyDetector"]
 class KernelAnomalyDetector(Saved, BaseEstimator):
     """Finds unusual rows in a table of numbers and categories, at a stated false-alarm rate.
 
-    A row is unusual where the density of the table is low. The density is a pool of the Gaussian
-    mixtures that `KernelChain` begins with and of a nearest-neighbor density. Noise is added to
-    every column, so that columns with few different values do not decide everything. Every training
-    row is judged by densities that were fitted without it (five folds), and the resulting scores
-    say how high the score of an ordinary row can be: a new row is an anomaly if its p-value, the
-    share of training rows at least as unusual, is at most `false_alarms`.
+    A row is unusual if the density of the table is low there. The density pools the Gaussian
+    mixtures of `KernelChain` and a nearest-neighbor density. Noise is added to every column, so
+    that columns with few different values do not dominate the score. Every training row is scored
+    by densities that were fitted without it (five folds), which gives the distribution of the
+    scores of ordinary rows. A new row is an anomaly if its p-value, the share of training rows that
+    are at least as unusual, is at most `false_alarms`.
 
     The interface is that of PyOD's detectors: a larger `decision_function` is more abnormal, and
     labels are 1 for anomalies and 0 for ordinary rows. This is the opposite of scikit-learn's
@@ -47,10 +47,10 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     Parameters
     ----------
     false_alarms : float, default=0.01
-        The share of ordinary rows that may be taken for anomalies.
+        The share of ordinary rows that may be flagged.
     columns : None, str or mapping, default=None
-        What columns are, where it is not what their dtype and values say; see `KernelChain`.
-        Numbers of all kinds are taken as real numbers.
+        The kinds of columns for which dtype and values suggest a wrong one; see `KernelChain`.
+        Numbers of all kinds are treated as real numbers.
     random_state : int, RandomState, Generator or None, default=None
         Seed of folds and starts.
     verbose : bool, default=False

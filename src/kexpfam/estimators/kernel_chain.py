@@ -343,7 +343,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     def sample_with_diagnostics(
         self, n_samples: int, random_state: Seed = None
     ) -> tuple[Table, None]:
-        """Draws, which are independent: there are no Markov chains to look at.
+        """Draws and None, because draws are independent and have no Markov chains.
 
         Parameters
         ----------

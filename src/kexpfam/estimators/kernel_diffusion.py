@@ -396,17 +396,17 @@ class KernelDiffusion(
     def smoothed_gradient(self, X: Table, noise_scale: float | None = None) -> Table:
         """The score of the data at a noise level: ∇log of the density of rows with noise added.
 
-        This is what the levels are fitted to, and what the flow is made of. At the lowest level it
-        estimates the same thing as `gradient`, in another way: the two agree as far as the levels
-        agree with each other, and exactly where the model is its base density alone.
+        The levels are fitted to this score, and it defines the flow. At the lowest level it
+        estimates the same quantity as `gradient` in another way: the two agree as far as the levels
+        agree with each other, and exactly if the model is its base density.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         noise_scale : float, optional
-            The standard deviation of the noise, in whitened coordinates; the lowest level by
-            default, and no less than that. From the highest level on, the score is that of the
-            smoothed base density.
+            The standard deviation of the noise, in whitened coordinates; by default, and at least,
+            that of the lowest level. From the highest level on, the score is that of the smoothed
+            base density.
 
         Returns
         -------
@@ -472,7 +472,7 @@ class KernelDiffusion(
     def sample_with_diagnostics(
         self, n_samples: int, random_state: Seed = None
     ) -> tuple[Table, None]:
-        """Draws, which are independent: there are no Markov chains to look at.
+        """Draws and None, because draws are independent and have no Markov chains.
 
         Parameters
         ----------

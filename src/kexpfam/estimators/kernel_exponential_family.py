@@ -166,13 +166,12 @@ class KernelExponentialFamily(
 
     Notes
     -----
-    What is returned was compared with its base density: the same settings were fitted without a
-    fifth of the rows, base density and all, and these rows judged both. Where the model did not
-    win, the base density is returned, and `health_` says so. With ``gate=False`` the model is
-    returned whatever they say.
+    The model is compared with its base density: both are fitted with the same settings to four
+    fifths of the rows and judged on the others. If the model is not better, the base density is
+    returned, and `health_` says so. With ``gate=False`` the model is returned in any case.
 
-    Rows with equal values always stand on the same side of a split, and a weight of two is the
-    same as a repetition.
+    Rows with equal values are always on the same side of a split, and a weight of two is the same
+    as a repetition.
 
     References
     ----------

@@ -168,8 +168,8 @@ class NystromFeatures:
 
     Notes
     -----
-    `n_components` counts functions; there are as many points as give at least so many. Distinct
-    rows serve as points; where there are fewer than asked for, all of them do, with a warning.
+    `n_components` counts functions; there are as many points as this takes. Distinct rows serve as
+    points; where there are fewer than asked for, all of them do, with a warning.
 
     Examples
     --------

@@ -126,8 +126,9 @@ class NumberTerm(NamedTuple):
 class Inputs(NamedTuple):
     """What the terms of a row depend on.
 
-    `known` says of each number whether the columns before it are all there (then the bell counts);
-    `familiar` whether those that are not were missing in training, too (then the tilt counts).
+    `known` says of each number whether the columns before it are all present (then the bell
+    counts); `familiar` whether those that are not were missing in training, too (then the tilt
+    counts).
     """
 
     indicators: Float[np.ndarray, "n u"]

@@ -77,7 +77,7 @@ class Comparison(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the model is better than its base density beyond doubt."""
+        """Whether the model is significantly better than its base density."""
         return beyond_doubt(self.gain, self.gain_error)
 
 
@@ -129,7 +129,7 @@ class Finding(NamedTuple):
 
 
 class Health(NamedTuple):
-    """All that is known of how far a density can be believed."""
+    """All that is known of how reliable a density is."""
 
     has_tilt: bool
     comparison: Comparison
@@ -163,7 +163,7 @@ class Health(NamedTuple):
 
     @property
     def about_the_tilt(self) -> str:
-        """A sentence on whether the model is more than its base density, and why."""
+        """A sentence on whether the model differs from its base density, and why."""
         n_rows, gain, error = self.comparison[:3]
         if n_rows == 0:
             if self.has_tilt:

@@ -62,7 +62,7 @@ class TiltedDensity(RealDensity):
 
     @property
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density."""
+        """Whether it differs from its base density."""
         return bool(np.any(self.coefficients))
 
     def untilted(self) -> TiltedDensity:

@@ -2,7 +2,7 @@
 
 Every so often the sums, the rows that still wait for a full block, and the number of chunks seen
 are written to one safetensors file, under fingerprints of the fit (its kind, settings, first rows)
-and of all that the sums depend on. A pass that finds such a file goes on from there; as blocks do
+and of all that the sums depend on. A pass that finds such a file continues from there; as blocks do
 not depend on chunks, it ends with the very numbers it would have had. The file is written beside
 its name and then renamed: there is always a whole one. A digest of everything in it finds damage,
 and a lock beside it keeps other processes away.
@@ -46,7 +46,7 @@ class _Saved(NamedTuple):
 
 @dataclass
 class Checkpoint:
-    """A file that a pass is saved to, at most every so many seconds.
+    """A file that a pass is saved to, no more often than after this many seconds.
 
     `fit` is the fingerprint of the fit that it belongs to.
     """

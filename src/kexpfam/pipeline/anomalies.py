@@ -44,7 +44,7 @@ _COORDINATES: tuple[MarginalKind, ...] = (None, "yeo_johnson")
 # and their weight in the pool were chosen by the mean AUROC over one-class problems made of other
 # tables (benchmarks/anomaly_choices.py), where 0.03 to 0.3 and 1 to 2 are nearly as good.
 NOISE, TIE_NOISE = 0.1, 2.0
-# Neighbors are looked for among so many rows at most.
+# Neighbors are looked for among this many rows at most.
 _MOST_POINTS = 4000
 
 

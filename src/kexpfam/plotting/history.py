@@ -20,8 +20,8 @@ def plot_tuning_history(model: Any, *, axes: Any = None) -> Any:
     """Draw loss, penalty, noise scale and length-scales of a tuned model, step by step.
 
     The highest twentieth of the losses may be out of the picture. Short lines at the right edge
-    show what was settled on in the end: for length-scales the mean (of logarithms) over the last
-    steps, for penalty and noise scale what cross-validation chose afterwards.
+    show the final values: for length-scales the mean (of logarithms) over the last steps, for
+    penalty and noise scale what cross-validation chose afterwards.
 
     Parameters
     ----------

@@ -50,7 +50,8 @@ def plot_noise_levels(
     """Draw the score field of a two-column `KernelDiffusion` at several noise levels.
 
     Levels are equally spaced in the logarithm, from the lowest up to 1.5 standard deviations of the
-    rows. Dots are rows with the level's noise. Colors compare between panels, lengths within one.
+    rows. Dots are rows with the noise of the level. Colors can be compared between panels, lengths
+    within one.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def plot_noise_levels(
     limits : sequence of (low, high), optional
         The window of all panels, a pair for each column; around the rows by default.
     max_rows : int, default=400
-        If X has more rows, so many of them are drawn.
+        At most this many rows are drawn.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the noise and of draws.
 

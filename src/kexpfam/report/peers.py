@@ -31,7 +31,7 @@ PRODUCT, BASE = "product of marginals", "base density alone"
 _SIZES = (1, 2, 4, 8, 16, 32)
 # A kernel density costs the square of its rows for every bandwidth it is tried with.
 _KERNEL_DENSITY_ROWS = 4000
-# A single column is known well from so many values.
+# A single column is known well from this many values.
 _MARGINAL_ROWS = 2000
 
 

@@ -27,7 +27,7 @@ __all__ = ["Judged", "judge", "log_densities"]
 
 # Rows of a single fold take turns: one part chooses the penalty that judges the others.
 _TURNS = 4
-# A path is left when so many penalties in a row gained no more than so many nats.
+# A path is left when so many penalties in a row gained no more than this number of nats.
 _PATIENCE, _LEAST_GAIN = 2, 1e-3
 
 
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the tilt is better beyond doubt, as `Comparison` says of all models."""
+        """Whether the tilt is better significantly, as `Comparison` says of all models."""
         return beyond_doubt(*self.gain())
 
 

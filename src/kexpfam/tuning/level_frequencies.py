@@ -106,7 +106,7 @@ class _LeftOut(NamedTuple):
 def choose_frequencies(
     problem: NumberProblem, logs: Float[np.ndarray, " j"]
 ) -> FrequencyChoice | None:
-    """A category and how far its frequencies are trusted; None where that is not beyond doubt."""
+    """A category and how far its frequencies are trusted; None where that is not significantly."""
     kept = _Kept.of(problem)
     if not len(kept.values):
         return None

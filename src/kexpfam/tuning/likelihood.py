@@ -29,7 +29,7 @@ __all__ = ["choose_likeliest"]
 _FACTORS = tuple(1.6 ** (k / 2) for k in range(-8, 9))
 _STRIDES = (2, 1)
 _PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(11))
-# A path of at least so many penalties is left when so many in a row gained no more than so many
+# A path of at least this many penalties is left when so many in a row gained no more than so many
 # nats.
 _FEWEST, _PATIENCE, _LEAST_GAIN = 5, 2, 3e-4
 _ROWS_AT_A_TIME = 4096
