@@ -18,6 +18,7 @@ from kexpfam.estimators.conditionals import TableConditional
 from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.file_checks import chain_fits
 from kexpfam.estimators.frames import FramesOut
+from kexpfam.estimators.independent_draws import IndependentDraws
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.mixed_rows import checked_table
@@ -38,7 +39,9 @@ _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 _IMPUTING_DRAWS = 32
 
 
-class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator):
+class KernelChain(
+    FramesOut, Saved, JudgedFit, IndependentDraws, MeanLogDensity, DensityMixin, BaseEstimator
+):
     """The density of a table of numbers, counts, grades and categories, with missing values.
 
     The density is a product over the columns, each given the ones before, and every factor is
@@ -339,23 +342,6 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         codes = self.density_.sample(whole("n_samples", n_samples), generator)
         table = self.fitted_.table
         return table.table(codes, generator, library=self._library(table.library))
-
-    def sample_with_diagnostics(
-        self, n_samples: int, random_state: Seed = None
-    ) -> tuple[Table, None]:
-        """Draws and None, because draws are independent and have no Markov chains.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState, Generator or None, default=None
-
-        Returns
-        -------
-        draws : data frame or ndarray of shape (n_samples, n_features)
-        chains : None
-        """
-        return self.sample(n_samples, random_state), None
 
     def impute(self, X: Table, random_state: Seed = None) -> Table:
         """X with every missing value drawn given the other values of its row.

@@ -27,6 +27,7 @@ from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import checked_flag, checked_rows
+from kexpfam.estimators.independent_draws import IndependentDraws
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
@@ -68,6 +69,7 @@ class KernelDiffusion(
     AdditiveRows,
     Saved,
     JudgedFit,
+    IndependentDraws,
     MeanLogDensity,
     RealColumns,
     SurprisingValues,
@@ -468,23 +470,6 @@ class KernelDiffusion(
         if method == "flow":
             return self._drawn(self.density_.sample(n_samples, generator))
         return self._drawn(walk_draws(self.density_, n_samples, generator, int(seeds[1])))
-
-    def sample_with_diagnostics(
-        self, n_samples: int, random_state: Seed = None
-    ) -> tuple[Table, None]:
-        """Draws and None, because draws are independent and have no Markov chains.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState, Generator or None, default=None
-
-        Returns
-        -------
-        draws : ndarray or data frame of shape (n_samples, n_features)
-        chains : None
-        """
-        return self.sample(n_samples, random_state), None
 
     def impute(self, X: Table, random_state: Seed = None) -> Table:
         """X with every missing value (NaN) drawn, given the other values of its row.
