@@ -118,7 +118,7 @@ def _shapes(args: tuple[Any, ...], kwargs: dict[str, Any], places: tuple[int, ..
 
 
 def _kind(leaf: Any) -> Any:
-    """Of numbers the type is what matters, and of words and the like the value."""
+    """The type of a number; the value of anything else."""
     return type(leaf) if isinstance(leaf, (int, float, complex)) else leaf
 
 

@@ -154,7 +154,7 @@ def compared_starts(n_rows: int, seed: int) -> list[Start]:
 def log_densities_of(
     mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, " n"]:
-    """Of a mixture and the wide component."""
+    """Log densities of a mixture and of the wide component."""
     logs = log_sum_exp(mixture.component_log_densities(rows), axis=1)
     n_columns = rows.shape[1]
     wide = -(rows**2).sum(axis=1) / 2 / _WIDE**2 - n_columns * np.log(_WIDE * np.sqrt(2 * np.pi))

@@ -117,7 +117,7 @@ class JoinedMixtures(NamedTuple):
 
 @cache
 def _form_factors(n_columns: int) -> Float[np.ndarray, " p"]:
-    """Of the entries of a precision's upper half in −½ xᵀPx."""
+    """Factors of the entries of a precision's upper half in −½ xᵀPx."""
     half = n_columns * (n_columns + 1) // 2
     return -form_coefficients(np.ones((1, half)), n_columns)[0] / 2
 
@@ -199,7 +199,7 @@ class SeveralTables:
 
     @cached_property
     def _padded_shares(self) -> Float[np.ndarray, "t n"]:
-        """Of the rows of each table, and of none where others have more."""
+        """Shares of the rows of each table, padded to the longest."""
         found = np.zeros((len(self.tables), max(len(table.rows) for table in self.tables)))
         for own, table in zip(found, self.tables, strict=True):
             own[: len(table.rows)] = table.shares
@@ -305,7 +305,7 @@ class Expectation:
         return reduce(ExpectedSums.joined, map(self.of_block, self.smaller(blocks)), nothing)
 
     def of_block(self, block: tuple[np.ndarray, np.ndarray]) -> ExpectedSums:
-        """Of one block."""
+        """The sums of one block."""
         shares, products = block
         members, likelihoods, first = self.polynomials @ products.T, [], 0
         # Neighbors of one size together.

@@ -128,7 +128,7 @@ class OrderedMixture(NamedTuple):
     covariances: Float[np.ndarray, "k w w"]
 
     def factors(self, there: Bool[np.ndarray, " w"]) -> Factors:
-        """Of the columns that are present; the others stand apart from all, with unit variance."""
+        """Factors of the columns present; the others are independent, with unit variance."""
         covariances = self.covariances * np.outer(there, there)
         places = np.flatnonzero(~there)
         covariances[:, places, places] = 1.0

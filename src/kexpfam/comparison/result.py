@@ -50,7 +50,7 @@ class ColumnChange:
 
     @property
     def smallest_p_value(self) -> float:
-        """Of values and empty cells."""
+        """The smaller p-value of values and of empty cells."""
         return min(self.p_value, self.missing_p_value)
 
 

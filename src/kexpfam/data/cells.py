@@ -1,8 +1,7 @@
-"""Columns of a table as they came: numbers, truth values, words, with holes in them.
+"""Columns of a table as they are given: numbers, truth values, words, with missing values.
 
 pandas and polars frames and NumPy arrays (of numbers, or of objects) are read column by column.
-What has no distribution that a table could show, dates and free text, is refused by the column's
-name.
+Columns of dates and free text are refused by name.
 
 | name    | shape | meaning                                                        |
 |---------|-------|----------------------------------------------------------------|

@@ -133,7 +133,7 @@ class _Smooth(NamedTuple):
         return np.arcsinh((values - self.middle) / self.scale)
 
     def widths(self, units: Float[np.ndarray, " n"], bandwidth: float) -> Float[np.ndarray, " n"]:
-        """Of kernels around places: at least half a whole number, and two steps of the grid."""
+        """Widths of kernels at positions: at least half a whole number and two grid steps."""
         steps = 0.5 / (self.scale * np.cosh(units))
         return np.maximum(np.maximum(bandwidth, 2 * (self.grid[1] - self.grid[0])), steps)
 

@@ -1,4 +1,4 @@
-"""Where rows come from: the one way in which all of them are visited.
+"""Sources of rows, and the one way to visit them.
 
 A source hands out chunks (some ten thousand rows with their weights) in a fixed order, as often as
 it is asked, and is read by *summaries*: functions of an iterable of chunks whose results can be

@@ -1,4 +1,4 @@
-"""A bounded sample of the rows that depends on what they are, not on where they stand.
+"""A bounded sample of the rows that depends on their content, not on their position.
 
 Every row gets a 64-bit key: a hash of its standardized values, rounded to 2⁻²⁰
 standard deviations, and of the seed. Sorting by key is a random permutation that does
@@ -8,8 +8,8 @@ that brings equal rows together. From it follow
 - the *sketch*: the distinct rows with the smallest keys, each with the total weight of
   its copies. It feeds the base density and the tuning, whose costs then do not grow
   with n;
-- the *folds* of cross-validation: a row's key names its fold, so copies of a row never
-  stand on both sides of a split.
+- the *folds* of cross-validation: a row's key names its fold, so copies of a row are never on both
+sides of a split.
 
 A weight of two is the same as a repetition, and a weight of zero the same as a removal,
 exactly.
@@ -200,7 +200,7 @@ class Sketching:
         return reduce(self.combine, map(self._of_chunk, chunks))
 
     def keys(self, rows: Float[np.ndarray, "n d"]) -> UInt64[np.ndarray, " n"]:
-        """Of rows in the user's units."""
+        """Keys of rows in the user's units."""
         return row_keys(self.spread.forward(rows), self.seed)
 
     def _of_chunk(self, chunk: Chunk) -> Sketch:

@@ -1,4 +1,4 @@
-"""What to say of columns that cannot be used: all of them at once, and how to leave them out.
+"""Messages on columns that cannot be used: all of them at once, and how to leave them out.
 
 Estimators for numbers take complete columns of numbers. Tables of mixed columns take words and
 empty cells, but no dates, and no words that are different in most rows.

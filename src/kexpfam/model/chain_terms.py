@@ -50,7 +50,7 @@ class CategoryTerm(NamedTuple):
     coefficients: Float[np.ndarray, "m k"] | None
 
     def log_probabilities(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
-        """Of all levels at rows."""
+        """Log probabilities of all levels at rows."""
         logs = np.broadcast_to(self.log_shares, (len(inputs), len(self.log_shares)))
         if self.functions is not None and self.coefficients is not None:
             logs = logs + self.functions.combined(inputs, self.coefficients)
@@ -82,7 +82,7 @@ class NumberTerm(NamedTuple):
 
     @property
     def bell_shares(self) -> Float[np.ndarray, " b"]:
-        """Of the bell's two parts."""
+        """Weights of the bell's two parts."""
         return np.array([1 - self.wide_share, self.wide_share])
 
     def mean_and_scale(

@@ -206,7 +206,7 @@ class ConditionalDensity:
         y: Float[np.ndarray, " n"],
         kernel: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Of the pool, from those of the kernel's log density."""
+        """Errors of the pool's log density, from those of the kernel's."""
         assert self._lines is not None
         lines = self._lines.at(self.standardizer.forward(rows))
         other = self.response.through(y, *lines.derivatives(self.response.forward(y)))

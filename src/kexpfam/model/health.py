@@ -1,4 +1,4 @@
-"""How far a fitted density can be believed: one definition, for warnings, commands and pages.
+"""How reliable a fitted density is: one definition, for warnings, commands and pages.
 
 A density is judged by up to three kinds of figures, which model files keep:
 
@@ -47,7 +47,7 @@ _MOST_BELOW_DRAWS, _MOST_BELOW_TRAINING = 0.65, 0.8
 
 
 class Comparison(NamedTuple):
-    """What rows that a fit has not seen say of it.
+    """The figures of a fit on rows that it has not seen.
 
     `gain`, with its standard error, is what the model gained over its base density in mean log
     density; NaN where there was no tilt to compare. All other figures are those of the density that
@@ -248,7 +248,7 @@ def flow_complaint(errors: Float[np.ndarray, " n"], tolerance: float) -> str | N
 
 
 def _pair_error(n_rows: int) -> float:
-    """Of a share of pairs, with as many others (Mann and Whitney, under no difference)."""
+    """The standard error of a share of pairs (Mann and Whitney, under no difference)."""
     return math.sqrt(1 / (6 * n_rows)) if n_rows else math.inf
 
 

@@ -141,7 +141,7 @@ class PooledSlices:
 
     @property
     def errors(self) -> Float[np.ndarray, " n"]:
-        """Of the quadrature: the mixture needs none."""
+        """Errors of the kernel's quadrature; the mixture needs none."""
         return self.kernel.errors
 
     @cached_property

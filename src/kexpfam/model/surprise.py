@@ -68,7 +68,7 @@ class ColumnGrids(NamedTuple):
 
     @property
     def _log_masses(self) -> Float[np.ndarray, "n d p"]:
-        """Of the pieces between nodes."""
+        """Log masses of the pieces between nodes."""
         low, high = self._ends
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.diff(self.nodes, axis=2)) + _log_mean_exp(low, high)
@@ -169,7 +169,7 @@ def with_columns(
 def grids_of_mixture(
     mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> ColumnGrids:
-    """Of a Gaussian mixture, with nodes around its components."""
+    """Grids of a Gaussian mixture, with nodes around its components."""
     columns = column_mixtures(mixture, rows)
     own, heavy, light = rows[:, :, None], slice(0, _HEAVIEST), slice(_HEAVIEST, None)
     pieces = [

@@ -208,7 +208,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def fit_fingerprint(kind: str, settings: dict[str, Any], source: RowSource) -> str:
-    """Of a fit before it begins: the kind of model, plain settings, and the first rows."""
+    """The fingerprint of a fit: the kind of model, plain settings, and the first rows."""
     found = source.local()
     if found is None:
         raise ValueError(
@@ -230,7 +230,7 @@ def fit_fingerprint(kind: str, settings: dict[str, Any], source: RowSource) -> s
 
 
 def _fingerprint(summation: Summation, first: Any, n_rows: int | None) -> str:
-    """Of all that the sums depend on: functions, base density, noise, first rows, their number."""
+    """The fingerprint of what sums depend on: functions, base, noise, first rows, row count."""
     hashed = hashlib.sha256()
     parts = [*summation.content(), first.rows, first.weights, first.labels, n_rows]
     for leaf in jax.tree.leaves(parts):

@@ -325,7 +325,7 @@ def _solved(fit: ConditionalFit, gated: bool) -> ConditionalFit:
 def _compared(
     judged: Judged | None, density: ConditionalDensity, rows: Pairs, seed: int
 ) -> Comparison:
-    """What held-out rows say of the density that is returned."""
+    """The figures of the returned density on held-out rows."""
     if judged is None:
         return nothing_compared()
     gain, gain_error = judged.gain()

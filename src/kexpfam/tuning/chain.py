@@ -1,4 +1,4 @@
-"""The terms of a chain beside its mixture, each with a say of held-out rows.
+"""The terms of a chain beside its mixture, each chosen on held-out rows.
 
 For a number, in this order:
 

@@ -1,4 +1,4 @@
-"""What held-out rows say of a tilt: its penalty, and whether to tilt at all.
+"""Choices on held-out rows: the penalty of a tilt, and whether to tilt at all.
 
 Penalties are walked from strong to weak; the best is taken. What a tilt is worth is judged by log
 densities of held-out rows under the density with and without it, each with the penalty that rows of
@@ -104,7 +104,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
 def log_densities(
     densities: list[ConditionalDensity], folds: list[Fold], at: list[AtRows]
 ) -> Float[np.ndarray, " n"]:
-    """Of every fold's rows, by the density that was fitted without them."""
+    """Log densities of the rows of every fold, by the density fitted without them."""
     return np.concatenate(
         [
             density.log_density(seen, fold.judges.y)
