@@ -193,7 +193,7 @@ class TableComparison:
             )
             lines += _table([(one.smallest_p_value, one.name, one.in_words) for one in moved])
         elif self.differ:
-            lines.append("No single column moved for sure.")
+            lines.append("No single column changed significantly.")
         pairs = self.moved_pairs
         if pairs:
             lines.append(f"{_counted(pairs, 'pair')} moved beyond what single columns explain:")

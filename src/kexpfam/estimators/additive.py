@@ -150,6 +150,6 @@ class AdditiveRows(AdditiveSums):
 
 
 SUMS_LEFT_OUT = (
-    "This model was saved without its sums over rows: it predicts, and cannot take up or give away "
-    "rows. Save it with sums=True, or fit again."
+    "This model was saved without its sums over rows: it can predict, but rows cannot be added or "
+    "removed. Save it with sums=True, or fit again."
 )

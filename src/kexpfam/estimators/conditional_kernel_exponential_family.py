@@ -54,8 +54,8 @@ _SOLUTIONS = ("likelihood", "closed_form")
 _STATISTICS = ("mean", "median", "mode")
 _KINDS = ("equal_tailed", "highest_density")
 _NO_SUMS = (
-    "The likeliest tilt does not follow from sums over rows, so that none can be added or taken "
-    "away. Use solution='closed_form', or fit again to all rows."
+    "The maximum-likelihood tilt cannot be computed from sums over rows, so that rows cannot be "
+    "added or removed. Use solution='closed_form', or fit again to all rows."
 )
 
 

@@ -59,9 +59,9 @@ _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # More steps than any fit asks for.
 _MOST_STEPS = 10_000
 _NO_TILT = (
-    "This model is its base density alone, which is not a sum over rows: they can be added or "
-    "taken away only by another fit. To have a tilt in any case, start with partial_fit or give "
-    "n_components a number."
+    "This model is its base density, which is not computed from sums over rows, so that rows can "
+    "only be added or removed by another fit. To always fit a tilt, start with partial_fit or "
+    "give n_components a number."
 )
 
 

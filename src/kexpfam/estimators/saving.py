@@ -88,7 +88,7 @@ class Saved:
         model.n_features_in_ = header.n_columns
         if header.column_names is not None:
             if len(header.column_names) != header.n_columns:
-                raise ModelFileError("it has not one name for each column")
+                raise ModelFileError("it does not have one name for each column")
             model.feature_names_in_ = np.array(header.column_names, dtype=object)  # type: ignore[attr-defined]
         if hasattr(cls, "_fitted_library"):
             model._fitted_library = header.library  # type: ignore[attr-defined]

@@ -252,7 +252,7 @@ class CheckpointedWalk:
     def __call__(self, source: RowSource, summation: BasisSummation) -> dict[int, Any]:
         if summation.noise.moments_follow_scale(summation.basis):
             raise ValueError(
-                "A checkpoint is for fits with one pass over the rows; this noise or basis makes "
+                "A checkpoint is for fits with one pass over the rows; this noise or basis needs "
                 "one for every noise scale. Use noise='gaussian' with basis='fourier'."
             )
         return self.total(source, summation)

@@ -162,8 +162,8 @@ def _tested(evidence: Evidence) -> SteinResult:
         )
     if evidence.model.density_.support_box() is not None:
         raise ValueError(
-            "It needs a density that is smooth everywhere, and one with a uniform base ends at the "
-            "edge of a box."
+            "It needs a density that is smooth everywhere, but one with a uniform base density "
+            "ends at the edge of a box."
         )
     rows, gradients = evidence.rows[:_MOST_ROWS], evidence.gradients[:_MOST_ROWS]
     scale = rows.std(axis=0)
