@@ -73,7 +73,7 @@ def main() -> None:
     target = Path(__file__).parent / "results" / "ablation.md"
     target.write_text(
         "MiniBooNE, 40 columns: mean log-likelihood of 1000 test rows. Made by "
-        f"`python benchmarks/ablation.py`; see there.\n\n{text}\n",
+        f"`python benchmarks/ablation.py`.\n\n{text}\n",
         "utf-8",
     )
 

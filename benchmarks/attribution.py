@@ -94,8 +94,8 @@ def main() -> None:
         lines.append(measured(table, arguments.rows, arguments.repeats))
         print(lines[-1], flush=True)
     (RESULTS / "attribution.md").write_text(
-        "Rows in which the value that was shifted by 2, 4 and 8 standard deviations is found, per "
-        "cent. Made by `python benchmarks/attribution.py`; see there.\n\n"
+        "Percentage of rows in which the value that was shifted by 2, 4 and 8 standard deviations "
+        "is found. Made by `python benchmarks/attribution.py`, which describes the protocol.\n\n"
         + "\n".join(lines)
         + "\n",
         "utf-8",

@@ -252,7 +252,7 @@ def small_tables(repetitions: int) -> list[str]:
 
 
 def divergences(repetitions: int) -> list[str]:
-    """Normal columns, one of them moved by a deviation: half a nat both ways."""
+    """Normal columns, one of them moved by a standard deviation: half a nat both ways."""
     lines = [
         "| rows | move | truth | mean estimate | its spread | mean reported error |",
         "|---|---:|---:|---:|---:|---:|",
@@ -286,14 +286,15 @@ def main() -> None:
     of_size = small_tables(fewer or N_SMALL)
     of_divergence = divergences(min(fewer or 5, 5))
     page = [
-        "# Two tables side by side",
+        "# Comparing two tables",
         "",
-        f"Share of pairs of tables with a p-value of at most {LEVEL} (`benchmarks/compare.py`). "
-        "Where nothing changed ('none') it should be at most that; else the higher the better.",
+        f"Share of pairs of tables with a p-value of at most {LEVEL} (`benchmarks/compare.py`). If "
+        f"nothing changed ('none'), the share should be at most {LEVEL}; otherwise higher is "
+        "better.",
         "",
         *of_power,
         "",
-        "## The level again: small and unequal tables, other seeds, no change",
+        "## The level for small and unequal tables, with other seeds and no change",
         "",
         *of_size,
         "",

@@ -2,21 +2,21 @@
 
     python benchmarks/draws.py [penguins adult/2 red_wine …]
 
-(KEXPFAM_DATA names the tables' folder.) Half of the rows of a table are fitted to. Draws, as many
-as those, are compared with the other half. Numbers are compared by the Wasserstein distance of each
-column, and of each pair of columns along the two diagonals, in standard deviations; discrete
-columns and pairs of them by total variation. The table shows means over columns and pairs, and
-their standard deviation over splits into halves.
+(KEXPFAM_DATA names the tables' folder.) The model is fitted to half of the rows of a table, and the
+same number of draws is compared with the other half. Numbers are compared by the Wasserstein
+distance of each column, and of each pair of columns along the two diagonals, in standard
+deviations; discrete columns and pairs of them by total variation. The table shows means over
+columns and pairs, and their standard deviation over splits into halves.
 
-What draws can reach is shown by two others. A *second sample*, the rows fitted to themselves, is as
-near as draws of the true density would come. A model knows that density from one half of the rows
-only, and its draws differ from the other half by three errors of a sample instead of two: where a
-mean is estimated by that of the rows, √(3/2) as far. So does a *bootstrap*, rows fitted to that are
-drawn again with replacement.
+Two references show what can be reached. A *second sample*, the training half itself, is as near as
+draws of the true density would be. A model only knows that density from one half of the rows, so
+that its draws differ from the other half by three sampling errors instead of two: if a mean is
+estimated by that of the rows, by √(3/2) as much. The same holds for a *bootstrap*, which draws rows
+of the training half with replacement.
 
-The last column is the share of drawn values outside the bounds or the vocabulary of the rows fitted
-to: unseen levels, and numbers beyond the bounds that were read from those rows. How far beyond the
-rows numbers are drawn was decided with four of these tables in view.
+The last column is the share of drawn values outside the bounds or the vocabulary of the training
+half: unseen levels, and numbers beyond the bounds of those rows. How far beyond the rows numbers
+may be drawn was decided after four of these tables had been seen.
 """
 
 from __future__ import annotations

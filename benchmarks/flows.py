@@ -195,7 +195,7 @@ def main() -> None:
     )
     (RESULTS / "flows.md").write_text(
         "Mean test log-likelihood ± standard error (seconds to fit, to evaluate). Made by "
-        f"`python benchmarks/flows.py`; see there.\n\n{text}\n",
+        f"`python benchmarks/flows.py`, which describes the protocol.\n\n{text}\n",
         "utf-8",
     )
     print(text)

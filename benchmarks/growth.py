@@ -128,7 +128,7 @@ def main() -> None:
             ).stdout
             run = {"estimator": name, "rows": n_rows, **json.loads(out.splitlines()[-1])}
             if os.getloadavg()[1] > QUIET:
-                run["note"] = "measured beside other work"
+                run["note"] = "measured while other processes ran"
             others = [one for one in runs if (one["estimator"], one["rows"]) != (name, n_rows)]
             order = list(TASKS)
             runs = sorted(

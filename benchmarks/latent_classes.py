@@ -73,7 +73,7 @@ class Reader(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Weights, probabilities of categories, means and deviations of numbers."""
+    """Weights, probabilities of categories, means and standard deviations of numbers."""
 
     weights: np.ndarray
     probabilities: list[np.ndarray]

@@ -3,19 +3,20 @@
     python benchmarks/missing.py [diabetes_continuous wine_recognition/2 …]
 
 (KEXPFAM_DATA names the tables' folder.) Values of columns that are written with few digits are
-spread evenly over their cells first: what is filled in lies between such values, and a density that
-tells one from the other would be rewarded for it (on Pima, a table filled in by forests is likelier
-than the one without holes). Of the training rows of `splits.py`, 30 % of the cells are taken out at
-random. KernelChain is fitted to what is left, and to tables that scikit-learn's
-IterativeImputer has filled in: with regressions (its default), with draws from them, and with
-random forests (as MissForest does). All are judged by the mean log-likelihood of complete test
-rows, in units of the columns' standard deviations. Then the cells that were taken out are imputed
-39 times by the fitted chain, and the share of them is counted that lies between the second smallest
-and the second largest draw: 90 % if draws and cells have one distribution. Large tables are cut to
-3000 training rows, of which the first 1000 are imputed. Means over seeds, each a split of its own;
-standard errors of coverage are over rows. Differences are those of the seed and the way where
-KernelChain is worst, with their standard errors over test rows; seconds of processors are those of
-its fit to what is left.
+first spread evenly over their cells. Otherwise, imputed values would lie between the written ones,
+and a density that distinguishes them would be rewarded for it (on Pima, a table filled in by
+forests has a higher likelihood than the complete one). Then 30 % of the cells of the training rows
+of `splits.py` are removed at random. KernelChain is fitted to the incomplete table, and to tables
+that scikit-learn's IterativeImputer has filled in: with regressions (its default), with draws from
+them, and with random forests (as MissForest does). All are judged by the mean log-likelihood of
+complete test rows, in units of the columns' standard deviations.
+
+The fitted chain also imputes the removed cells 39 times. Coverage is the share of cells between the
+second smallest and the second largest draw, which is 90 % if draws and cells have the same
+distribution. Large tables are cut to 3000 training rows, of which the first 1000 are imputed.
+Figures are means over seeds, each with its own split; standard errors of coverage are over rows.
+Differences are those of the seed and the method where KernelChain is worst, with their standard
+errors over test rows. Processor times are those of the fit to the incomplete table.
 """
 
 from __future__ import annotations

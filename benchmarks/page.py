@@ -26,7 +26,11 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
 def moments() -> str:
     found = read("moments")
     rows = [
-        ["NumPy `C.T @ C`, the limit", f"{found['numpy_symmetric_product_seconds']:.2f}", "1"],
+        [
+            "NumPy `C.T @ C`, the lower limit",
+            f"{found['numpy_symmetric_product_seconds']:.2f}",
+            "1",
+        ],
         ["cosines and sines alone", f"{found['cosines_and_sines_seconds']:.2f}", ""],
         ["cosines and sines of XLA", f"{found['cosines_and_sines_of_xla_seconds']:.2f}", ""],
         ["RBFSampler, then `C.T @ C`", f"{found['rbf_sampler_and_product_seconds']:.2f}", ""],
@@ -38,7 +42,7 @@ def moments() -> str:
     return (
         f"{found['rows']:,} rows, {found['columns']} columns, {found['functions']} functions.\n\n"
         + table(["", "seconds", "ratio"], rows)
-        + f"\n\nWith float32 features the largest error of a mean product is {error:.0e}."
+        + f"\n\nWith float32 features, the largest error of a mean product is {error:.0e}."
     )
 
 
@@ -69,22 +73,24 @@ def gpu() -> str:
     ]
     first = found["fits"][0]
     return (
-        f"{found['moments'][0]['rows']:,} × 11 rows streamed from the host to one "
-        f"{found['machine']['device']}; its float64 product of random matrices reaches "
+        f"{found['moments'][0]['rows']:,} × 11 rows are sent from the host to one "
+        f"{found['machine']['device']}. Its float64 product of random matrices reaches "
         f"{found['float64_product_tera_flops']:.1f} TFLOP/s "
-        f"({found['float64_product_sustained_tera_flops']:.1f} when it goes on for seconds, "
-        f"{found['float64_product_of_ones_tera_flops']:.1f} with ones). Flops are counted as n·m², "
-        "the upper half; features, transfers and the base density's terms are in the seconds.\n\n"
+        f"({found['float64_product_sustained_tera_flops']:.1f} if sustained for seconds, "
+        f"{found['float64_product_of_ones_tera_flops']:.1f} for matrices of ones). The number of "
+        "flops is n·m², for the upper half of the matrix. The times include features, transfers "
+        "and the terms of the base density.\n\n"
         + table(
             ["m", "precision", "base components", "seconds", "TFLOP/s", "of the float64 product"],
             rows,
         )
-        + f"\n\nMeans of products in mixed precision are off by {largest:.0e} at most, "
-        f"{usual:.0e} in the root of the mean square. Fits with {first['functions']} functions to "
-        f"{first['rows']:,} rows, and what they say of {first['held_out']:,} others, with the "
-        "difference that mixed precision makes:\n\n"
+        + f"\n\nIn mixed precision, the errors of the means of products are at most {largest:.0e} "
+        f"({usual:.0e} in root mean square). The next table is for fits with {first['functions']} "
+        f"functions to {first['rows']:,} rows, evaluated at {first['held_out']:,} held-out rows; "
+        "it shows the difference that mixed precision makes:\n\n"
         + table(
-            ["penalty", "mean log density, double", "difference of means", "largest of a row"], fits
+            ["penalty", "mean log density, double", "difference of means", "largest for a row"],
+            fits,
         )
     )
 
@@ -95,7 +101,7 @@ def scaling() -> str:
         for one in read("scaling")["rows"]
     ]
     return (
-        "A whole fit (m = 1024, 11 columns) from files on disk.\n\n"
+        "The time of a whole fit from files on disk, with m = 1024 and 11 columns.\n\n"
         + table(["rows", "seconds", "peak memory, GiB"], rows)
         + "\n\n![Growth](../benchmarks/results/scaling.png)"
     )
@@ -113,19 +119,21 @@ def growth() -> str:
         ]
         for one in read("growth")["runs"]
     ]
-    head = ["", "rows", "seconds", "memory, MB", "log density", "ms a row to score"]
+    head = ["", "rows", "seconds", "memory, MB", "log density", "ms to score a row"]
     return (
-        "Every estimator from Parquet files of a table that suits it: eleven numbers, eight inputs "
-        "and a target with two branches, or ten columns of numbers with fine structure, "
-        "categories, a count and missing values. Seconds of one core; memory is what the fit adds "
-        "at most to what its process had before; the mean log density is that of 5000 fresh rows. "
-        "Of more than 20,000 rows (50,000 for `KernelChain`) choices follow from a sample by "
-        "content, and sums go over all of them.\n\n" + table(head, rows) + notes(read("growth"))
+        "Each estimator is fitted to Parquet files of a table that suits it: eleven columns of "
+        "numbers; eight inputs and a target with two branches; or ten columns with finely "
+        "structured numbers, categories, a count and missing values. Times are those of one core. "
+        "Memory is the largest increase during the fit. The mean log density is that of 5000 fresh "
+        "rows. With more than 20,000 rows (50,000 for `KernelChain`), settings are chosen on a "
+        "sample by a hash of the rows' content, and sums are taken over all rows.\n\n"
+        + table(head, rows)
+        + notes(read("growth"))
     )
 
 
 def notes(found: dict[str, Any]) -> str:
-    """What is to be known of some of the runs."""
+    """Remarks on some of the runs."""
     told: dict[str, list[str]] = {}
     for one in found["runs"]:
         if "note" in one:
@@ -164,18 +172,18 @@ def costs() -> str:
         for one in found["predictions"]
     ]
     return (
-        "A fit of `KernelExponentialFamily` to n rows of d columns with m functions, on two cores:"
-        f"\n\n    seconds = {found['constant_seconds']:.1f} + n·m² / {rates['flops']:.1e} "
-        f"+ 8·n·d / {rates['bytes']:.1e} + m³ / {rates['solving']:.1e}\n"
-        f"    bytes   = {memory['constant']:.1e} + {memory['columns']:.1e}·d "
-        f"+ {memory['sums']:.1f}·8·m²\n\n"
-        "The numbers are fitted to some of the points that `scaling.py` measured, and checked on "
-        f"the others: they are off by {abs(found['largest_relative_error']):.0%} at most in time "
-        f"and by {abs(found['largest_relative_error_of_memory']):.0%} in memory.\n\n"
+        "The cost of fitting `KernelExponentialFamily` to n rows of d columns with m functions, "
+        f"on two cores:\n\n    seconds = {found['constant_seconds']:.1f} + n·m² / "
+        f"{rates['flops']:.1e} + 8·n·d / {rates['bytes']:.1e} + m³ / {rates['solving']:.1e}\n    "
+        f"bytes   = {memory['constant']:.1e} + {memory['columns']:.1e}·d + "
+        f"{memory['sums']:.1f}·8·m²\n\nThe constants are fitted to some of the points that "
+        "`scaling.py` measured and checked on the others, where the largest error is "
+        f"{abs(found['largest_relative_error']):.0%} for the time and "
+        f"{abs(found['largest_relative_error_of_memory']):.0%} for the memory.\n\n"
         + table(
             ["rows", "columns", "functions", "seconds", "model", "error", "MB", "model", ""], points
         )
-        + "\n\nWith eleven columns and 1024 functions the model says, without measuring:\n\n"
+        + "\n\nFor eleven columns and 1024 functions, the formula predicts (not measured):\n\n"
         + table(
             [
                 "rows",
@@ -188,17 +196,18 @@ def costs() -> str:
             ],
             predicted,
         )
-        + "\n\nRates of the H200 are those of `gpu.py` with a Gaussian base "
-        f"({found['largest_relative_error_on_the_accelerator']:+.0%} off with a mixture of ten, "
-        "whose terms it leaves out), for rows in the host's memory. Workers have one thread and "
-        "partitions of a million rows, and the rate of one that `cluster.py` measured "
-        f"({found['relative_error_with_two_workers']:+.0%} off with two).\n\n"
+        + "\n\nThe rates of the H200 are those measured by `gpu.py` with a Gaussian base density, "
+        "for rows in the host's memory. With a mixture of ten components, whose terms are left "
+        f"out, the error is {found['largest_relative_error_on_the_accelerator']:+.0%}. Workers "
+        "have one thread and partitions of a million rows; their rate is that of the single "
+        "worker measured by `cluster.py` (the error for two workers is "
+        f"{found['relative_error_with_two_workers']:+.0%}).\n\n"
         + every_cost(found["every_estimator"])
     )
 
 
 def every_cost(found: dict[str, Any]) -> str:
-    """What a fit of every estimator costs, by a line."""
+    """The cost of a fit of every estimator, as a linear function of the rows."""
     lines, predicted = [], []
     for name, one in found.items():
         errors = [f"{error:+.0%}" for error in one["relative_errors"].values()]
@@ -224,12 +233,13 @@ def every_cost(found: dict[str, Any]) -> str:
                 ]
             )
     return (
-        "Every estimator from 100,000 rows on, by a line through two of the points of `growth.py`; "
-        "errors are those at the points between them:\n\n"
-        + table(["", "constant, s", "µs a row", "memory, MB", "error of checks"], lines)
-        + "\n\nWhat that says, without measuring, where workers share the pass and wait for the "
-        "constant; sums that are moved are left out. The H200 has lines of `gpu_chain.py` and "
-        "`gpu_diffusion.py`, unchecked:\n\n"
+        "For each estimator, a line through two of the points of `growth.py` gives the time from "
+        "100,000 rows on. The errors are those at the points in between:\n\n"
+        + table(["", "constant, s", "µs per row", "memory, MB", "errors"], lines)
+        + "\n\nThe next table shows what these lines predict (not measured). Workers share the "
+        "pass over the rows and wait for the constant part; the time to send sums is left out. "
+        "The lines for the H200 are from `gpu_chain.py` and `gpu_diffusion.py` and have not been "
+        "checked:\n\n"
         + table(["", "rows", "one core", "one H200", "workers", "on them"], predicted)
     )
 
@@ -257,11 +267,11 @@ def prediction() -> str:
         for name, one in every.items()
     ]
     return (
-        "Processor microseconds a row, all cores together, once compiled. Everybody is fitted to "
-        f"{found['training_rows']:,} rows of {found['columns']} columns, and tilts are kept "
-        "whatever the gates say. The flow of `KernelDiffusion` "
-        f"takes {every['KernelDiffusion']['flow_steps']} steps; `KernelExponentialFamily` has 512 "
-        "functions and draws by Markov chains, which is not measured here.\n\n"
+        "Processor time in microseconds per row, summed over all cores, after compilation. Every "
+        f"estimator is fitted to {found['training_rows']:,} rows of {found['columns']} columns "
+        "with the gate switched off, so that tilts are kept. The flow of `KernelDiffusion` takes "
+        f"{every['KernelDiffusion']['flow_steps']} steps. `KernelExponentialFamily` has 512 "
+        "functions; it draws by Markov chains, which are not measured here.\n\n"
         + table(["", *(f"`{m}`" for m in methods)], rows)
         + notes({"runs": [{**one, "estimator": name} for name, one in every.items()]})
     )
@@ -287,13 +297,14 @@ def flow_evaluation() -> str:
         ]
         for name, one in found.items()
     ]
-    head = ["", "rows", "components", "steps", "µs a row", "stated error", "true error"]
+    head = ["", "rows", "components", "steps", "µs per row", "stated error", "true error"]
     return (
-        "Log densities of `KernelDiffusion`, with tilts kept: wall time on one core once compiled, "
-        "the error that the model states and the difference to eight times as many steps, in nats "
-        "(the median, and what nine of ten rows stay below). On the right, the same by integrating "
-        "the whole log density in steps that are no less accurate.\n\n"
-        + table([*head, "the whole, µs a row", "ratio"], rows)
+        "Log densities of `KernelDiffusion` with a tilt: the wall time on one core after "
+        "compilation, the error that the model states, and the true error, which is the difference "
+        "from eight times as many steps. Errors are in nats, as the median and the 90 % quantile "
+        "over the rows. The last two columns are for integrating the whole log density instead of "
+        "the contribution of the tilt, in steps of at least the same accuracy.\n\n"
+        + table([*head, "whole log density, µs per row", "ratio"], rows)
     )
 
 
@@ -311,8 +322,8 @@ def grid() -> str:
     ]
     return (
         table(["frequencies", "m", "rows measured", "seconds", "seconds for 10⁷"], rows)
-        + f"\n\n{found['times_faster']:.0f} times faster; random frequencies were measured at "
-        "fewer rows and multiplied."
+        + f"\n\nThe grid is {found['times_faster']:.0f} times faster. The time for random "
+        "frequencies is extrapolated from fewer rows."
     )
 
 
@@ -323,13 +334,21 @@ def tuned() -> str:
     if "flow_seconds_with_patience" in found:
         waited = found["flow_seconds_with_patience"]
         patient = [
-            ["the same, with 30 epochs of patience", ", ".join(map("{:.1f}".format, waited)), ""]
+            ["zuko's MAF with 30 epochs of patience", ", ".join(map("{:.1f}".format, waited)), ""]
         ]
     return table(
         ["", "seconds", "ratio to the flow"],
         [
-            ["tuned fit, warm", f"{found['warm_seconds']:.1f}", f"{found['warm_ratio']:.2f}"],
-            ["fresh process", f"{found['cold_process_seconds']:.1f}", f"{found['cold_ratio']:.2f}"],
+            [
+                "fit with tuning, after compilation",
+                f"{found['warm_seconds']:.1f}",
+                f"{found['warm_ratio']:.2f}",
+            ],
+            [
+                "fit with tuning, in a fresh process",
+                f"{found['cold_process_seconds']:.1f}",
+                f"{found['cold_ratio']:.2f}",
+            ],
             ["zuko's MAF to its best epoch, three seeds", flows, "1"],
             *patient,
         ],
@@ -341,8 +360,8 @@ def tuned_functions() -> str:
     some, every = found["log_likelihoods"].values()
     rows = [[name, f"{some[name]:.3f}", f"{every[name]:.3f}"] for name in some]
     return (
-        "Mean test log-likelihood of tuned fits with 512 functions, whose length-scales were tuned "
-        "with some or all of them:\n\n"
+        "Mean test log-likelihood of fits with 512 functions, whose length-scales were tuned with "
+        "256 of them or with all:\n\n"
         + table(["", "256 functions", "all"], rows)
         + f"\n\nMean difference {found['difference']:+.3f} ± {found['difference_error']:.3f}."
     )
@@ -366,12 +385,13 @@ def peers() -> str:
         [f"{one['rows']:,}", *(f"{taken:.2f}" for taken in one["seconds"].values())] for one in flat
     ]
     return (
-        "Seconds of one fit. In eleven columns: scikit-learn's `BayesianGaussianMixture` of ten "
-        "components, and a tilt of 512 functions on such a base, which is fitted to a sketch of "
-        "20,000 rows; what tuning adds does not grow with the rows.\n\n"
-        + table(["rows", "mixture", "settings given", "tuned", "tuning adds"], eleven)
-        + "\n\nIn two columns, `FFTKDE` of KDEpy (256 × 256 points, bandwidth given) and the grid "
-        "basis (about 1000 functions, settings given):\n\n"
+        "The time of one fit, in seconds. With eleven columns: scikit-learn's "
+        "`BayesianGaussianMixture` of ten components, and a tilt of 512 functions of such a base "
+        "density, which is fitted to a sketch of 20,000 rows. The time for tuning does not grow "
+        "with the number of rows.\n\n"
+        + table(["rows", "mixture", "settings given", "with tuning", "tuning alone"], eleven)
+        + "\n\nWith two columns: `FFTKDE` of KDEpy (256 × 256 points, given bandwidth) and the "
+        "grid basis (about 1000 functions, given settings):\n\n"
         + table(["rows", "FFTKDE", "grid basis"], two)
     )
 
@@ -390,16 +410,17 @@ def cluster() -> str:
         ]
         for name, fit in found["fits"].items()
     ]
-    head = ["", "rows", "seconds", "one killed", "largest difference", "from memory, on average"]
+    head = ["", "rows", "seconds", "worker killed", "largest difference", "from memory, on average"]
     return (
-        f"Two workers of one thread took {two['seconds']:.1f} s for the sums over "
-        f"{two['rows']:,} rows at m = {found['functions']}, one {one['seconds']:.1f} s: "
-        f"{found['speed_up_from_one_to_two']:.2f} times faster. The largest difference of a mean "
-        f"from the sums in memory is {found['largest_difference_of_a_mean']:.0e}.\n\n"
-        "Every estimator was fitted on two workers, and again with one of them killed in the "
-        "middle; seconds are those of the clock, with whatever else the machine did. Differences "
-        "are those of log densities of fresh rows, from the fit without a killed worker and from "
-        "one in memory.\n\n"
+        f"Two workers of one thread each took {two['seconds']:.1f} s for the sums over "
+        f"{two['rows']:,} rows with m = {found['functions']}, and one worker took "
+        f"{one['seconds']:.1f} s, so that two are {found['speed_up_from_one_to_two']:.2f} times "
+        "faster. The largest difference between a mean and that of the sums in memory is "
+        f"{found['largest_difference_of_a_mean']:.0e}.\n\nEvery estimator was fitted on two "
+        "workers, and again with one of them killed during the fit. Times are wall times on a "
+        "machine with other load. The largest difference is that between the log densities of "
+        "fresh rows with and without a killed worker; the last column compares them with those of "
+        "a fit in memory.\n\n"
         + table(head, rows)
         + notes({"runs": [{**fit, "estimator": name} for name, fit in found["fits"].items()]})
     )
@@ -423,9 +444,9 @@ def memory() -> str:
         for name, one in found["after_fits"].items()
     ]
     return (
-        "Resident memory, in MB, of a process that fits one estimator again and again, to other "
-        f"tables of {found['rows']} rows each time, and how many programs it has compiled by then: "
-        "one for each shape that it meets.\n\n"
+        "Resident memory, in MB, of a process that fits one estimator repeatedly, each time to "
+        f"another table of {found['rows']} rows, and the number of programs it has compiled: one "
+        "for each new shape of the data.\n\n"
         + table(
             ["", f"after {few} fits", f"after {many}", f"programs after {few}", f"after {many}"],
             rows,
@@ -447,8 +468,9 @@ def gpu_chain() -> str:
     ]
     machine = found["machine"]
     return (
-        f"A `KernelChain` of eleven columns in memory, on one {machine['device']} and "
-        f"{machine['cores']} cores, in the order of the rows here: the first fit compiles.\n\n"
+        f"A `KernelChain` is fitted to eleven columns in memory on one {machine['device']} and "
+        f"{machine['cores']} cores. The fits ran in the order of the rows here, and the first one "
+        "includes compilation.\n\n"
         + table(
             ["rows", "fit, s", "one pass of 512 components, s", "components", "log density"], rows
         )
@@ -472,11 +494,11 @@ def gpu_diffusion() -> str:
         )
     return (
         f"A `KernelDiffusion` of eleven columns, {found['components']} components and 1024 "
-        "functions: seconds to fit it to 20,000 rows in a fresh process, compiling included; then "
-        "microseconds a row for the sums of all noise levels "
-        f"({read('gpu_diffusion')['rows']:,} rows), and for log densities by its flow, once "
-        "compiled.\n\n"
-        + table(["", "fit, s", "sums, µs a row", "log density, µs a row", "steps"], rows)
+        "functions. The first figure is the time to fit it to 20,000 rows in a fresh process, "
+        "including compilation. The others are for the sums over all noise levels "
+        f"({read('gpu_diffusion')['rows']:,} rows) and for log densities by the flow, after "
+        "compilation.\n\n"
+        + table(["", "fit, s", "sums, µs per row", "log density, µs per row", "steps"], rows)
     )
 
 
@@ -485,35 +507,37 @@ SECTIONS = {
     "Growth (`scaling.py`)": scaling,
     "Growth of every estimator (`growth.py`)": growth,
     "What a fit costs (`costs.py`)": costs,
-    "Beside other estimators (`peers.py`)": peers,
+    "Comparison with other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
     "Tables on an accelerator (`gpu_chain.py`)": gpu_chain,
     "Noise levels and flows on an accelerator (`gpu_diffusion.py`)": gpu_diffusion,
     "Low dimensions (`grid.py`)": grid,
     "A cluster (`cluster.py`)": cluster,
-    "Fits again and again (`memory.py`)": memory,
+    "Memory of repeated fits (`memory.py`)": memory,
     "Prediction (`prediction.py`)": prediction,
     "Log densities by the flow (`flow_evaluation.py`)": flow_evaluation,
-    "A tuned fit (`tuned_fit.py`)": tuned,
-    "What tuning follows (`tuned_functions.py`)": tuned_functions,
+    "A fit with tuning (`tuned_fit.py`)": tuned,
+    "Number of functions in tuning (`tuned_functions.py`)": tuned_functions,
 }
 
 
-def main() -> None:
+def page() -> str:
+    """The whole page."""
     machine = read("moments")["machine"]
     text = [
         "# Benchmarks",
-        "Written by `python benchmarks/page.py` from `benchmarks/results`; every section names the "
-        "script that measures it. `make bench` runs them all but `gpu.py`, `gpu_chain.py` and "
-        "`gpu_diffusion.py`, which want a GPU. "
-        f"Machine: {machine['processor']}, {machine['cores']} cores, Python {machine['python']}, "
-        f"JAX {machine['jax']}, NumPy {machine['numpy']}. Medians of repeats. Likelihoods beside "
-        "neural flows are in [kernel_diffusion.md](kernel_diffusion.md).",
+        "`python benchmarks/page.py` writes this page from `benchmarks/results`. Each section "
+        "names the script that measures it. `make bench` runs all scripts except `gpu.py`, "
+        "`gpu_chain.py` and `gpu_diffusion.py`, which need a GPU. The machine has "
+        f"{machine['cores']} cores ({machine['processor']}), Python {machine['python']}, JAX "
+        f"{machine['jax']} and NumPy {machine['numpy']}. Figures are medians of repeated runs. "
+        "[kernel_diffusion.md](kernel_diffusion.md) compares likelihoods with those of neural "
+        "flows.",
     ]
     for title, section in SECTIONS.items():
         text += [f"## {title}", section()]
-    PAGE.write_text("\n\n".join(text) + "\n", "utf-8")
+    return "\n\n".join(text) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page(), "utf-8")

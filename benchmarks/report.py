@@ -104,21 +104,21 @@ def main(sizes: list[int]) -> None:
     where = machine()
     text = [
         "`kexpfam report` on a table of eight mixed columns with missing cells, from the command "
-        "to the page. Made by `python benchmarks/report.py`; see there.",
+        "to the page. Made by `python benchmarks/report.py`.",
         "",
-        "| rows | seconds | of the processor | page, kB |",
+        "| rows | wall time, s | processor time, s | page, kB |",
         "|--:|--:|--:|--:|",
         *lines,
         "",
-        "The longest stages, in seconds of the processor:",
+        "The longest stages, in seconds of processor time:",
         "",
         *stages,
         "",
-        f"{where['cores']} cores of {where['processor']}"
-        f"{f', {threads} thread of BLAS' if threads else ''}; load of {os.getloadavg()[2]:.1f} on "
-        "average while it ran, so that the command had to wait for other work; alone on the "
-        "machine it takes about as long as its processor time. The model is fitted to 20 000 rows "
-        "of eight columns at the most and judged by 5 000, and the page says so where there are "
+        f"{where['cores']} cores of "
+        f"{where['processor']}{f', {threads} thread of BLAS' if threads else ''}; the average load "
+        f"was {os.getloadavg()[2]:.1f}, so that the command had to wait for other processes; alone "
+        "on the machine, the wall time is about the processor time. With eight columns, the model "
+        "is fitted to at most 20 000 rows and judged by 5 000, and the page says so if there are "
         "more.",
     ]
     (RESULTS / "report.md").write_text("\n".join(text) + "\n", "utf-8")

@@ -249,11 +249,11 @@ def main() -> None:
     records = run(arguments, RESULTS / "tables.json")
     text = (
         "Mean test log-likelihood ± standard error (seconds to fit, milliseconds a row to "
-        "evaluate). Made by `python benchmarks/tables.py`; see there. Seconds are those of the "
-        f"clock on the wall, with two cores of {machine()['processor']} for every method.\n\n"
+        "evaluate). Made by `python benchmarks/tables.py`, which describes the protocol. Times are "
+        f"wall times, with two cores of {machine()['processor']} for every method.\n\n"
         f"{markdown(records, list(REAL), list(METHODS), a_row)}\n\n"
-        "Tables of mixed columns; what a log density is per, and so its size, differs from the "
-        "tables above.\n\n"
+        "Tables of mixed columns. Their log densities have other units than those above, and "
+        "cannot be compared with them.\n\n"
         f"{markdown(records, list(MIXED_TABLES), list(MIXED), a_row)}\n"
     )
     (RESULTS / "tables.md").write_text(text, "utf-8")

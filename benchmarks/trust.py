@@ -102,13 +102,13 @@ def main() -> None:
     below = sum(one["gain"] < -2 * one["error"] for one in records.values() if one["error"] > 0)
     text = "\n".join(lines)
     (RESULTS / "trust.md").write_text(
-        "Mean log-likelihood of test rows, of the model that was returned and of its own base "
-        "density, means over seeds; – where no tilt was tried in full. Made by `python "
-        f"benchmarks/trust.py`; see there. Gains below −2 standard errors: {below} of "
-        f"{len(records)}. No decision of a fit uses test rows. Constants of the method (six "
-        "levels, a trial's least gain of 0.04 nats, a gate of one standard error) were chosen "
-        "earlier on training and validation rows of wine, MiniBooNE, gas turbine and the "
-        "synthetic tables."
+        "Mean log-likelihood of test rows under the returned model and under its own base "
+        "density, averaged over seeds; – where no full fit with a tilt was tried. Made by `python "
+        "benchmarks/trust.py`, which describes the protocol. Gains below −2 standard errors: "
+        f"{below} of {len(records)}. No decision of a fit uses test rows. The constants of the "
+        "method (six levels, a least gain of 0.04 nats in the trial, a gate of one standard error) "
+        "were chosen earlier on training and validation rows of wine, MiniBooNE, gas turbine and "
+        "the synthetic tables."
         f"\n\n{text}\n",
         "utf-8",
     )

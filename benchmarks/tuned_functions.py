@@ -2,9 +2,9 @@
 
     python benchmarks/tuned_functions.py
 
-Mean test log-likelihoods of tuned fits (60 steps) on the deduplicated wines, three splits each, and
-on four densities, 1000 rows each. "difference" is that of the means over all tables, with the
-standard error of a paired comparison over tables.
+Mean test log-likelihoods of fits with tuning (60 steps) on the deduplicated wines, three splits
+each, and on four densities, 1000 rows each. "difference" is that of the means over all tables, with
+the standard error of a paired comparison over tables.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 What changed between two tables
 ===============================
 
-Rows arrive every week, and one wants to know whether they still come from the same source.
+Rows arrive every week. Do they still come from the same source?
 `compare` says whether two tables differ, how far apart they are, and which columns and pairs of
 columns moved.
 """

@@ -44,7 +44,7 @@ calls = 0
 
 
 def log_posterior(rows):
-    """Measurements with errors of 0.35, and normal priors with deviations of one."""
+    """Measurements with errors of 0.35, and normal priors with standard deviations of one."""
     global calls
     calls += len(rows)
     misfit = ((growth(rows) - measured) ** 2).sum(axis=1) / 0.35**2

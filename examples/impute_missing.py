@@ -53,12 +53,9 @@ draws = {
     "column means": SimpleImputer().fit(train).transform(incomplete)[None],
 }
 
-# %%
-# Errors and coverage
-# -------------------
-# The error of the draws' mean, in deviations of the column; and how often the hidden value lies
-# between the lowest and the highest of twenty draws, which for draws of the right distribution is
-# 19/21.
+# %% Errors and coverage ------------------- The error of the draws' mean, in standard deviations of
+# the column; and how often the hidden value lies between the lowest and the highest of twenty
+# draws, which for draws of the right distribution is 19/21.
 
 spread = train.std(axis=0)
 print(f"{'':18s} error   coverage (0.905 is right)")

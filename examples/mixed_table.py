@@ -2,16 +2,16 @@
 A table with categories and missing values
 ==========================================
 
-Measurements of wines, with the cultivar as a category, and a fifth of the cells gone.
-`KernelChain` fits what is there, fills in what is not, and says which cultivar a wine is likely to
-be.
+Measurements of wines, with the cultivar as a category, and a fifth of the cells gone. `KernelChain`
+is fitted to the incomplete table, fills in missing values, and gives the probability of each
+cultivar.
 """
 
 # %%
 # Rows
 # ----
-# scikit-learn's wines: four measurements of each and the cultivar. One cell in five is taken away
-# at random.
+# scikit-learn's wines: four measurements of each and the cultivar. One cell in five is removed at
+# random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,10 +41,10 @@ for name, kind in model.column_kinds_.items():
 print(model.health_.in_words)
 
 # %%
-# What is missing
-# ---------------
-# Four imputations of every missing value, each drawn given what is there. If it all is right, their
-# range holds the value that was taken away with probability 3/5.
+# Missing values
+# --------------
+# Every missing value is imputed four times, given the other values of the row. If the model is
+# correct, the range of the four draws contains the removed value with probability 3/5.
 
 completed = [model.impute(table, random_state=seed) for seed in range(4)]
 inside = []

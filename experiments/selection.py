@@ -84,7 +84,7 @@ def main() -> None:
         lines.append(f"| {name} | " + " | ".join(f"{value:.3f}" for value in worst) + " |")
         print(lines[-1], flush=True)
     RESULTS.parent.mkdir(exist_ok=True)
-    heading = f"Made by `python experiments/selection.py --seeds {arguments.seeds}`; see there.\n\n"
+    heading = f"Made by `python experiments/selection.py --seeds {arguments.seeds}`.\n\n"
     RESULTS.write_text(heading + "\n".join(lines) + "\n", "utf-8")
 
 

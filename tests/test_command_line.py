@@ -207,7 +207,7 @@ def conditional(run):
 def test_predictions_are_the_models(run, folder, conditional):
     done = run("predict", conditional, "rows.csv", "--interval", "0.8", "--quantiles", "0.5")
     names, *lines = (line.split(",") for line in done.out.splitlines())
-    assert names == ["row", "mean", "deviation", "lower", "upper", "quantile_0.5"]
+    assert names == ["row", "mean", "standard_deviation", "lower", "upper", "quantile_0.5"]
     _, rows = read_table(folder / "rows.csv")
     model = kexpfam.load(folder / conditional)
     assert model.target_name_ == "b"

@@ -184,7 +184,7 @@ def test_many_pairs_and_rows_are_thinned_with_a_note(monkeypatch):
     found = moved(orders(70, 1))
     assert len(found.pairs) == 3
     assert any("at most 60 rows" in note for note in found.notes)
-    assert any("3 were looked at" in note for note in found.notes)
+    assert any("3 were tested" in note for note in found.notes)
 
 
 def test_small_tables_have_a_p_value_and_no_divergence():

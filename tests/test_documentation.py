@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ QUOTED = {
         ],
     },
     "docs/choosing.md": {
+        "docs/benchmarks.md": ["1.4 ", "1.7 "],
         "benchmarks/results/flows.md": [
             *("-9.14", "-10.93", "-10.07", "-9.22", "-4.15", "-2.95", "-3.01"),
         ],
@@ -83,6 +85,12 @@ def test_quoted_figures_are_those_of_the_results(page, source):
     for figure in QUOTED[page][source]:
         assert figure.replace("-", "−") in said, f"{page} does not quote {figure}"
         assert figure in measured, f"{figure} of {page} is not in {source}"
+
+
+def test_the_page_of_benchmarks_is_that_of_the_results():
+    written = runpy.run_path(str(ROOT / "benchmarks" / "page.py"))["page"]()
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert page == written, "run python benchmarks/page.py"
 
 
 def test_the_version_is_the_same_everywhere():

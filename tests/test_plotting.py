@@ -136,7 +136,7 @@ def test_settings_of_matplotlib_stay_and_given_axes_are_used(frame):
 
 
 @pytest.mark.parametrize("name", ["Blues", "cividis_r"])
-def test_shades_keep_their_order_in_grey(name):
+def test_shades_keep_their_order_in_gray(name):
     gray = shades(7, 0.13, 0.92, name)[:, :3] @ [0.299, 0.587, 0.114]
     assert (np.diff(gray) < -0.04).all()
 

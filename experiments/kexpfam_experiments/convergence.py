@@ -92,7 +92,7 @@ def _table(results: Results) -> str:
         for (penalty, count), record in results.records.items()
     ]
     headings = ["λ", "m", "error, paper's draws", "error, ours", "bound, printed", "bound, proved"]
-    lines = [markdown_table([*headings, "deviation of f"], rows)]
+    lines = [markdown_table([*headings, "standard deviation of f"], rows)]
     for penalty in dict.fromkeys(penalty for penalty, _ in results.records):
         counts, errors = _line(results, penalty, "paper's draws")
         slope = np.polyfit(np.log(counts[-4:]), np.log(errors[-4:]), 1)[0]

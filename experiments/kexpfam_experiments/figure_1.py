@@ -16,17 +16,17 @@ from kexpfam_experiments.harness import Experiment, Options, Record, Results, ma
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
-1000 rows, 300 random Fourier features, a Gaussian base, no tuning: a fixed penalty of 3·10⁻⁴ and
-two length-scales (*narrow* 0.3, *wide* 0.5 deviations), as in the paper's first experiment, which
-gives neither its mixture nor its penalty. The paper's "noise variance σ = 5·10⁻⁴" is read as a
-variance, σ = 0.022 deviations; σ = 5·10⁻⁴ as a deviation is in the table too. *loss* is the
-noise-free score matching loss of 5000 fresh rows, mean Δlog p + ½|∇log p|² in standardized units
-(lower is better; the mean of five seeds in the table, the first seed under the panels), the
-paper's SM. The paper's figures on its own mixture: −0.68 without and −0.99 with noise, −0.49 and
-−0.67 with the wide kernel. *F* is the Fisher divergence to the truth (on its support). On bounded
-support the loss is not F up to a constant: integration by parts leaves a boundary term, and the
-loss rewards steepness at the edge. Noise is averaged in closed form; the paper used its Taylor
-expansion here.
+1000 rows, 300 random Fourier features, a Gaussian base, no tuning: a fixed penalty
+of 3·10⁻⁴ and two length-scales (*narrow* 0.3, *wide* 0.5 standard deviations), as in the paper's
+first experiment, which gives neither its mixture nor its penalty. The paper's "noise variance σ =
+5·10⁻⁴" is read as a variance, σ = 0.022 standard deviations; σ = 5·10⁻⁴ as a standard deviation is
+in the table too. *loss* is the noise-free score matching loss of 5000 fresh rows, mean Δlog p +
+½|∇log p|² in standardized units (lower is better; the mean of five seeds in the table, the first
+seed under the panels), the paper's SM. The paper's figures on its own mixture: −0.68 without and
+−0.99 with noise, −0.49 and −0.67 with the wide kernel. *F* is the Fisher divergence to the truth
+(on its support). On bounded support the loss is not F up to a constant: integration by parts leaves
+a boundary term, and the loss rewards steepness at the edge. Noise is averaged in closed form; the
+paper used its Taylor expansion here.
 
 How the setting was chosen. Penalty and length-scales were picked by us after looking at test
 losses: penalties from 10⁻⁷ to 10⁻³ and length-scales 0.3, 0.5 and 1 were swept, and these show
@@ -38,7 +38,12 @@ with noise, from −9.33 to −9.30 at σ = 0.05 and −9.14 at σ = 0.1, and fo
 
 DENSITIES = {"gaussian_mixture": "separated modes", "uniform": "bounded support"}
 WIDTHS = {"narrow": 0.3, "wide": 0.5}
-NOISES = {"none": 0.0, "5e-4 as a deviation": 5e-4, "5e-4 as a variance": 5e-4**0.5, "larger": 0.1}
+NOISES = {
+    "none": 0.0,
+    "5e-4 as a standard deviation": 5e-4,
+    "5e-4 as a variance": 5e-4**0.5,
+    "larger": 0.1,
+}
 PENALTY = 3e-4
 _SIDE = 61
 _REACH = 4.5

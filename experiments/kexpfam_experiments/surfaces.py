@@ -16,16 +16,16 @@ from kexpfam_experiments.table_1 import load
 __all__ = ["EXPERIMENT"]
 
 PROTOCOL = """
-Held-out noise-free score matching loss, relative to the base density, over noise scale σ (in
-deviations of the columns) and penalty λ, from the moments of five folds: 512 random Fourier
-features, mixture base, length-scales tuned by 60 Adam steps; 1000 rows of the known densities
-("two rings" is the mixture of three rings), wine deduplicated, MiniBooNE's 40 columns. White dots
-mark the lowest loss, crosses what was chosen: the lowest loss among settings that held-out
-likelihood does not reject; a triangle at the upper edge stands for the base density. Along dotted
-lines the held-out likelihood is the base density's. Darker is lower, linear as far as the chosen
-loss and logarithmic beyond, in each panel; gray is worse than the base density.
-The paper's observation is that for bounded support (uniform) the lowest loss is away from σ = 0,
-and that for smooth densities the minimum is wide.
+Held-out noise-free score matching loss, relative to the base density, over noise
+scale σ (in standard deviations of the columns) and penalty λ, from the moments of five folds: 512
+random Fourier features, mixture base, length-scales tuned by 60 Adam steps; 1000 rows of the known
+densities ("two rings" is the mixture of three rings), wine deduplicated, MiniBooNE's 40 columns.
+White dots mark the lowest loss, crosses what was chosen: the lowest loss among settings that
+held-out likelihood does not reject; a triangle at the upper edge stands for the base density. Along
+dotted lines the held-out likelihood is the base density's. Darker is lower, linear as far as the
+chosen loss and logarithmic beyond, in each panel; gray is worse than the base density. The paper's
+observation is that for bounded support (uniform) the lowest loss is away from σ = 0, and that for
+smooth densities the minimum is wide.
 """
 
 KNOWN = ("uniform", "funnel", "mixture_of_rings", "cosine", "banana", "ring")

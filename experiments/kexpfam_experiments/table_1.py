@@ -15,7 +15,7 @@ from kexpfam_experiments.systems import QUICK_TUNING, fit_system
 __all__ = ["DATASETS", "EXPERIMENT", "load"]
 
 PROTOCOL = """
-Red and white wine in the protocol of deep-kexpfam (duplicates kept, dequantised, PCA-whitened,
+Red and white wine in the protocol of deep-kexpfam (duplicates kept, dequantized, PCA-whitened,
 last tenth for testing; probably the paper's), three seeds of noise and permutation; and in ours
 (exact duplicates dropped first, z-scored, two seeds), where no copy of a test row is in training.
 MiniBooNE is the 40-column part (6862 training rows) z-scored, three seeds of the fit. 512

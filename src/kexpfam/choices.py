@@ -1,4 +1,4 @@
-"""What users choose, by name or number: checked at the border, in the same words everywhere.
+"""Checks of the settings that users give, with the same words everywhere.
 
 A misspelled name is answered with the nearest one there is, and a name that other libraries use
 with ours.
@@ -213,7 +213,7 @@ def renamed(**names: str) -> Callable[[F], F]:
 
 
 def as_number(value: Any) -> float:
-    """A value as a float; NaN for what is no number, text and truth values among it."""
+    """A value as a float; NaN for what is not a number, text and truth values among it."""
     try:
         return math.nan if isinstance(value, (str, bytes, bool)) else float(value)
     except (TypeError, ValueError):

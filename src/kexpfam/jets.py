@@ -84,7 +84,7 @@ class Jet:
         return Jet(self.value @ matrix, self.first @ matrix, self.second @ matrix)
 
     def __getitem__(self, place: Any) -> Jet:
-        """Of trailing axes: an index that begins with an ellipsis."""
+        """Select along trailing axes, by an index that begins with an ellipsis."""
         return Jet(self.value[place], self.first[place], self.second[place])
 
     def sum(self, axis: int) -> Jet:

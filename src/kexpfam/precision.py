@@ -26,7 +26,7 @@ from kexpfam.threads import note_compiled_work
 
 __all__ = ["compiled", "is_accelerated", "on_host"]
 
-# Arrays from so many bytes on leave an accelerator in so many pieces, as many threads at a time.
+# Arrays from this many bytes on leave an accelerator in so many pieces, as many threads at a time.
 _LARGE, _PIECES, _FETCHING = 1 << 25, 16, 8
 # Programs of one function, for as many shapes, each of some megabytes; the one that has not been
 # called for longest gives way, and comes back from disk. Who fits all day meets hundreds of shapes.
@@ -118,7 +118,7 @@ def _shapes(args: tuple[Any, ...], kwargs: dict[str, Any], places: tuple[int, ..
 
 
 def _kind(leaf: Any) -> Any:
-    """Of numbers the type is what matters, and of words and the like the value."""
+    """The type of a number; the value of anything else."""
     return type(leaf) if isinstance(leaf, (int, float, complex)) else leaf
 
 

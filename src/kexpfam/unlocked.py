@@ -1,4 +1,4 @@
-"""Linear algebra that lets other threads go on.
+"""Linear algebra that lets other threads continue.
 
 NumPy gives up Python's lock while BLAS and LAPACK work; SciPy's wrappers hold it, and threads that
 factor one matrix each would wait for each other. Here SciPy's routines are called by their

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and whose damage is found."""
+"""Files that are written as a whole or not at all, and whose damage is detected."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _lock(handle: int) -> bool:
 
 
 def digest(notes: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
-    """Of everything in a file but the digest itself."""
+    """The digest of everything in a file except the digest itself."""
     hashed = hashlib.sha256()
     for name in sorted(set(notes) - {"digest"}):
         hashed.update(json.dumps([name, notes[name]]).encode())

@@ -166,7 +166,7 @@ KERNEL_FAMILIES = [name for name in FAMILIES if name.startswith(("nystrom", "exa
 
 
 @pytest.mark.parametrize("name", KERNEL_FAMILIES)
-def test_kernel_functions_are_penalised_by_their_gram_matrix(name, two_clusters, generator):
+def test_kernel_functions_are_penalized_by_their_gram_matrix(name, two_clusters, generator):
     """⟨D k(z, ·), f⟩ = Df(z): the Gram matrix by differences of the functions at the points.
 
     Each function is D k(z, ·) over its norm, so that line i of the matrix is D_i of all functions
@@ -200,15 +200,15 @@ def test_kernel_functions_are_penalised_by_their_gram_matrix(name, two_clusters,
     np.testing.assert_allclose(matrix, expected, atol=tolerance)
 
 
-def test_independent_functions_are_penalised_alike(unit_basis):
+def test_independent_functions_are_penalized_alike(unit_basis):
     matrix = penalty_matrix_of(unit_basis)
     assert (matrix is None) == (not hasattr(unit_basis, "points"))
 
 
 def test_automatic_noise_is_one_the_basis_can_average(unit_basis):
-    settled = AutomaticNoise().checked_for(unit_basis)
-    assert unit_basis.averages(settled)
-    assert isinstance(settled, NoNoise) != unit_basis.averages(GaussianNoise())
+    chosen = AutomaticNoise().checked_for(unit_basis)
+    assert unit_basis.averages(chosen)
+    assert isinstance(chosen, NoNoise) != unit_basis.averages(GaussianNoise())
 
 
 # These compile much: of variants that differ by a kernel or a constant, one will do.

@@ -103,6 +103,19 @@ def assert_derivatives_agree(model, rows, *, second=True):
     np.testing.assert_allclose(model.laplacian(some), laplacian, rtol=1e-4, atol=1e-5 * size)
 
 
+def assert_support_is_a_box(model, *, ends):
+    """Whether the density ends at the faces of a box; inside of them it is positive."""
+    box = model.density_.support_box()
+    assert (box is not None) == ends
+    if box is not None:
+        low, high = box
+        inward = 1e-6 * (high - low)
+        corners = np.stack([low + inward, high - inward, low - inward, high + inward])
+        np.testing.assert_array_equal(
+            np.isfinite(model.score_samples(corners)), [True, True, False, False]
+        )
+
+
 def assert_comes_back(model, rows, folder):
     """From a file, bit by bit."""
     model.save(folder / "model.kexpfam")
@@ -124,6 +137,7 @@ def test_families(name, rows, tmp_path):
     model = KernelExponentialFamily(**{**GIVEN, **FAMILIES[name]}).fit(rows)
     assert model.has_tilt_ == (name != "base alone")
     assert_derivatives_agree(model, rows)
+    assert_support_is_a_box(model, ends=name == "uniform base")
     if name != "user's base":
         assert_comes_back(model, rows, tmp_path)
 

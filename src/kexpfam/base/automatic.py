@@ -2,8 +2,8 @@
 
 Of a mixture of few Gaussians and an average of many, as for rings, the likelier is taken: a tilt
 can do the same for both. It makes more of a smooth base density than of one with edges, which it
-cannot undo. So boxes must beat beyond doubt not only the mixtures of Gaussians but also a kernel
-density estimate of the same rows, which stands for what a tilt would make of them.
+cannot undo. So boxes must be significantly better not only than the mixtures of Gaussians but also
+than a kernel density estimate of the same rows, which stands for what a tilt would make of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kexpfam.data.sketch import Sketch
 
 __all__ = ["AutomaticBase"]
 
-# One of so many rows is held out; with fewer rows nothing is compared.
+# One of this many rows is held out; with fewer rows nothing is compared.
 _ONE_HELD_OUT_OF, _FEWEST_ROWS = 4, 100
 # Standard errors by which boxes must be better.
 _SURE = 2.0

@@ -70,8 +70,8 @@ _ROWS_PER_FURTHER = 16
 # Rows of a standard normal that are tried where rows are few, as multiples of the columns.
 PSEUDO_ROWS = (0.25, 1.0, 4.0, 16.0, 64.0)
 _N_FOLDS = 5
-# Folds are held out one after the other until so many rows have judged. A base density by itself is
-# of few columns, and has time for more.
+# Folds are held out one after the other until this many rows have judged. A base density by itself
+# is of few columns, and has time for more.
 ENOUGH_JUDGES, _MORE_JUDGES = 300, 1000
 # By how many nats a size may fall behind the best and larger ones still be tried; likewise a single
 # mixture behind the best single one, which would not catch up in an average.
@@ -138,7 +138,7 @@ def best_average(
     n_averaged: int = N_AVERAGED,
     largest: int = LARGEST,
 ) -> AverageSearch:
-    """The same by trials, for a table of so many rows."""
+    """The same by trials, for a table of this many rows."""
     trials = _Trials(each, np.concatenate([trial.counts for trial in each]), seed, {})
     first = each[0].table
     n_train, n_columns = first.n_rows, first.rows.shape[1]

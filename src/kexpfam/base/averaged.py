@@ -1,4 +1,4 @@
-"""An average of Gaussian mixtures, each shrunk towards shared covariances.
+"""An average of Gaussian mixtures, each shrunk toward shared covariances.
 
     q0 = (1 − w) mean over starts s of Σ_k π_sk N(μ_sk, Σ_sk)  +  w N(0, wide² I)
 
@@ -161,7 +161,7 @@ def compared_starts(n_rows: int, seed: int) -> list[Start]:
 def log_densities_of(
     mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, " n"]:
-    """Of a mixture and the wide component."""
+    """Log densities of a mixture and of the wide component."""
     logs = log_sum_exp(mixture.component_log_densities(rows), axis=1)
     n_columns = rows.shape[1]
     wide = -(rows**2).sum(axis=1) / 2 / _WIDE**2 - n_columns * np.log(_WIDE * np.sqrt(2 * np.pi))

@@ -29,7 +29,7 @@ from kexpfam.threads import one_blas_thread
 __all__ = ["BoxBase", "BoxSearch", "choose_boxes"]
 
 _MOST_COMPONENTS = 4
-# One of so many rows is held out; rows that a fit looks at, and that a component needs.
+# One of this many rows is held out; rows that a fit looks at, and that a component needs.
 _ONE_HELD_OUT_OF, _MOST_ROWS, _ROWS_PER_COMPONENT = 4, 4000, 25
 _STEPS = 300
 # A component's first box: between these shares of its cluster, with such a softness.

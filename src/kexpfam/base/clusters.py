@@ -2,7 +2,7 @@
 
 Centers are drawn among the rows, each with a probability in proportion to a row's weight times its
 squared distance to the nearest center so far (Arthur and Vassilvitskii 2007), and then moved to the
-means of the rows that are nearest to them, a few times. Expectation–maximization goes on from
+means of the rows that are nearest to them, a few times. Expectation–maximization continues from
 there, so that more would be wasted. All starts share their passes over the rows: of one start alone
 the calls would take longer than the arithmetic.
 
@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 __all__ = ["Clusters", "Start", "clusters_of"]
 
 _MOVES = 2
-# Numbers of distances that are looked at together: few enough to stay near the processor.
+# Numbers of distances that are computed together: few enough to stay near the processor.
 _BLOCK_NUMBERS = 500_000
 
 
@@ -48,9 +48,9 @@ def clusters_of(
     """Clusters of weighted rows, from each start."""
     found = [Clusters(own, np.zeros(len(rows), int)) for own in _drawn(rows, weights, starts)]
     for _ in range(_MOVES):
-        found = _labelled(rows, [one.centers for one in found])
+        found = _labeled(rows, [one.centers for one in found])
         found = [one._replace(centers=_moved(rows, weights, one)) for one in found]
-    return _labelled(rows, [one.centers for one in found])
+    return _labeled(rows, [one.centers for one in found])
 
 
 def _drawn(
@@ -87,7 +87,7 @@ def _drawn(
     return picked
 
 
-def _labelled(
+def _labeled(
     rows: Float[np.ndarray, "n d"], centers: Sequence[Float[np.ndarray, "_ d"]]
 ) -> list[Clusters]:
     """The nearest center of each start to every row."""

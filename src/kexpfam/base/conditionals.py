@@ -26,7 +26,7 @@ from kexpfam.logarithms import log_sum_exp
 
 __all__ = ["ColumnMixtures", "column_mixtures"]
 
-# Components so many nats below the heaviest one have no part in a conditional.
+# Components this many nats below the heaviest one have no part in a conditional.
 _NEGLIGIBLE = 18.0
 
 
@@ -38,7 +38,7 @@ class ColumnMixtures(NamedTuple):
     deviations: Float[np.ndarray, "n d k"]
 
     def log_density(self, places: Float[np.ndarray, "n d q"]) -> Float[np.ndarray, "n d q"]:
-        """At several places of each column; −∞ where the density is no number any more."""
+        """At several places of each column; −∞ where the density is not a number any more."""
         log_heights = self.log_weights - np.log(self.deviations) - np.log(2 * np.pi) / 2
         n_parts = self.means.shape[2]
         flat = [part.reshape(-1, n_parts) for part in (log_heights, self.means, self.deviations)]

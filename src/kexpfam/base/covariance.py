@@ -37,7 +37,7 @@ Kind = Literal["rbf", "matern"]
 
 # Log parameters stay in here; standardized inputs and targets need no more.
 _LENGTH_LIMITS, _VARIANCE_LIMITS, _NOISE_LIMITS = (-3.0, 6.0), (-9.0, 6.0), (-14.0, 2.0)
-# A weak pull of log length-scales towards log √d keeps those that the rows say nothing about.
+# A weak pull of log length-scales toward log √d keeps those that the rows say nothing about.
 _PULL = 1.0 / 8.0
 
 
@@ -190,7 +190,7 @@ def tune_covariance(
 ) -> tuple[Covariance, float]:
     """The parameters with the highest evidence, by L-BFGS; and the evidence per row.
 
-    A step that gains less than so many nats a row is the last.
+    A step that gains less than this number of nats a row is the last.
     """
     n_rows, n_columns = rows.shape
     center = 0.5 * np.log(n_columns)

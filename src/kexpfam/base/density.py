@@ -69,7 +69,7 @@ class Completed:
         return np.asarray(self.density.gradient(rows), float)
 
     def hessian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "*n d d"]:
-        """The density's own, or central differences of its gradient, symmetrised."""
+        """The density's own, or central differences of its gradient, symmetrized."""
         if hasattr(self.density, "hessian"):
             return np.asarray(self.density.hessian(rows), float)
         step = 1e-5 * _spread(rows)

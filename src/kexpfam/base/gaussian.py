@@ -3,7 +3,7 @@
 Its score −Σ0⁻¹(x − μ0) is affine, so the noise term of the fit is exact.
 
 The covariance of hardly more rows than columns, or of fewer, is nearly singular, and says of new
-rows that they cannot be. With fewer than three rows per column it is shrunk towards equal variances
+rows that they cannot be. With fewer than three rows per column it is shrunk toward equal variances
 (`kexpfam.data.coordinates.shrunk_covariance`). With two, this gained 2 to 100 nats on new rows of
 four tables of scikit-learn's and of three synthetic ones; with three, one of the seven lost.
 """

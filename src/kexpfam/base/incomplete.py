@@ -7,7 +7,7 @@ With the observed columns o of a row, P is the inverse of Σ_oo with zeros elsew
 are the row as it is expected, exact where it is known. Their sums give the next μ and Σ (Dempster,
 Laird and Rubin 1977; Little and Rubin 2019, section 11.2). Where rows are few for their columns,
 correlations are shrunk as if κ more rows had been seen, of columns that do not go together: as many
-as make the values that are there in other rows likeliest.
+as make the values that are present in other rows likeliest.
 
 | symbol | name       | shape     |
 |--------|------------|-----------|
@@ -30,7 +30,7 @@ from kexpfam.base.ordered import OrderedMixture
 
 __all__ = ["IncompleteGaussian", "choose_gaussian", "incomplete_gaussian"]
 
-# Iterations at most, and a change of Σ, relative to its deviations, that ends them.
+# Iterations at most, and a change of Σ, relative to its standard deviations, that ends them.
 _MOST_ITERATIONS, _CONVERGED = 200, 1e-3
 # Numbers in the precisions of all rows; of more rows, the first ones count.
 _MOST_NUMBERS = 2_000_000
@@ -52,7 +52,7 @@ class IncompleteGaussian(NamedTuple):
 def choose_gaussian(
     rows: Float[np.ndarray, "n w"], weights: Float[np.ndarray, " n"], folds: Int[np.ndarray, " n"]
 ) -> IncompleteGaussian:
-    """With the pseudo-rows that suit what is there in held-out rows best."""
+    """With the pseudo-rows that suit the values that are present in held-out rows best."""
     choices = [factor * rows.shape[1] for factor in (*PSEUDO_ROWS[::-1], 0.0)]
     likelihoods = np.zeros(len(choices))
     for held in held_until(folds, ENOUGH_JUDGES):

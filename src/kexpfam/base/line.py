@@ -35,10 +35,10 @@ _HALVINGS = 48
 # After so many of them Newton's steps are taken, until they are this short.
 _FIRST_HALVINGS, _STILL = 6, 1e-12
 _TINY = 1e-300
-# Between edges that are nearer to each other, in deviations, a density is constant to 1e-13 of it,
-# and the difference of the edges has few digits.
+# Between edges that are nearer to each other, in standard deviations, a density is constant to
+# 1e-13 of it, and the difference of the edges has few digits.
 _THIN = 1e-6
-# Log weights of components that add nothing, and deviations beyond which nothing lies.
+# Log weights of components that add nothing, and standard deviations beyond which nothing lies.
 _NEGLIGIBLE, _REACH = -36.0, 9.0
 # Components of more weight are taken out if they are fewer than this share of all.
 _WORTH_TAKING = 0.5

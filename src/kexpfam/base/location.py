@@ -284,8 +284,8 @@ def _likeliest_noise(
 ) -> float:
     """κ of scales √(v + κ), each with the factor that suits it.
 
-    The least, unless more is better beyond doubt: where v hardly varies, the rows say nothing of κ.
-    And then the largest that is not worse beyond doubt: what a scale leaves to a tilt can be
+    The least, unless more is significantly better: where v hardly varies, the rows say nothing of
+    κ. And then the largest that is not significantly worse: what a scale leaves to a tilt can be
     learned, and what it says wrongly cannot be taken back.
     """
     weights = weights / weights.sum()

@@ -117,7 +117,7 @@ class JoinedMixtures(NamedTuple):
 
 @cache
 def _form_factors(n_columns: int) -> Float[np.ndarray, " p"]:
-    """Of the entries of a precision's upper half in −½ xᵀPx."""
+    """Factors of the entries of a precision's upper half in −½ xᵀPx."""
     half = n_columns * (n_columns + 1) // 2
     return -form_coefficients(np.ones((1, half)), n_columns)[0] / 2
 
@@ -188,7 +188,7 @@ class MonomialTable:
 
 
 class SeveralTables:
-    """A table for each mixture: those of all folds go on side by side.
+    """A table for each mixture: those of all folds continue in parallel.
 
     All mixtures of small tables are worked on together, if they have one size.
     """
@@ -199,7 +199,7 @@ class SeveralTables:
 
     @cached_property
     def _padded_shares(self) -> Float[np.ndarray, "t n"]:
-        """Of the rows of each table, and of none where others have more."""
+        """Shares of the rows of each table, padded to the longest."""
         found = np.zeros((len(self.tables), max(len(table.rows) for table in self.tables)))
         for own, table in zip(found, self.tables, strict=True):
             own[: len(table.rows)] = table.shares
@@ -305,7 +305,7 @@ class Expectation:
         return reduce(ExpectedSums.joined, map(self.of_block, self.smaller(blocks)), nothing)
 
     def of_block(self, block: tuple[np.ndarray, np.ndarray]) -> ExpectedSums:
-        """Of one block."""
+        """The sums of one block."""
         shares, products = block
         members, likelihoods, first = self.polynomials @ products.T, [], 0
         # Neighbors of one size together.
@@ -345,7 +345,7 @@ def _shared_out(
 
 
 def worth_threads(n_rows: int, n_columns: int, n_components: int) -> bool:
-    """Whether steps with so many components in all are large enough for threads side by side."""
+    """Whether steps with so many components in all are large enough for threads in parallel."""
     n_monomials = (n_columns + 1) * (n_columns + 2) // 2
     return n_rows * n_monomials * n_components >= _WORTH_THREADS
 

@@ -31,7 +31,7 @@ __all__ = ["NODES", "HasEdges", "Panels", "base_nodes", "box_of_mass", "panels_o
 
 # Per panel and column.
 NODES = 8
-# Nodes whose share is below the largest by more than so many nats are left out of a rule. There a
+# Nodes whose share is below the largest by more than this many nats are left out of a rule. There a
 # tilt is held by its penalty alone, so that mass must be out of its reach: with 18 nats it was not.
 _NEGLIGIBLE = 30.0
 # Points per column that show where the mass is.
@@ -86,7 +86,7 @@ def panels_on_box(
     high: Float[np.ndarray, " d"],
     counts: Sequence[int],
 ) -> Panels:
-    """About so many panels per column; they end where the density has edges."""
+    """About this many panels per column; they end where the density has edges."""
     ends = []
     for start, stop, count, edges in zip(low, high, counts, _edges_of(base, len(low)), strict=True):
         places = np.linspace(start, stop, count + 1)
@@ -104,7 +104,7 @@ def panels_on_box(
 
 
 def base_nodes(base: BaseDensity, counts: Sequence[int]) -> BaseDraws:
-    """Nodes of about so many panels per column that stand for the base density."""
+    """Nodes of about this many panels per column that stand for the base density."""
     low, high = box_of_mass(base)
     rows, log_weights = panels_on_box(base, low, high, counts).nodes()
     rows, logs = rows.reshape(-1, len(low)), log_weights.ravel()

@@ -48,13 +48,13 @@ _NARROWEST = 1e-13
 _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 # Numbers in the residuals of a block of rows: few enough to stay near the processor.
 BLOCK_NUMBERS = 200_000
-# The same where what is missing is drawn.
+# The same where missing values are drawn.
 _FILLED_NUMBERS = 8_000_000
 # Fewer rows with holes in the same places are not worth factors with inverses.
 _FEW_ALIKE = 8
 # Larger than any sum of squared residuals.
 _CORNER = 1e200
-# Mixtures of so many components are walked with those that matter in a row (`kexpfam.base.live`).
+# Mixtures of this many components are walked with those that matter in a row (`kexpfam.base.live`).
 LIVE_FROM = 1000
 
 
@@ -86,7 +86,7 @@ class Factors(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column in rows: log weights of components before it, residuals and deviations.
+    """A column in rows: log weights of components before it, residuals and standard deviations.
 
     Components may be others in every row.
     """
@@ -134,7 +134,7 @@ class OrderedMixture(NamedTuple):
         )
 
     def factors(self, there: Bool[np.ndarray, " w"]) -> Factors:
-        """Of the columns that are there; the others stand apart from all, with unit variance."""
+        """Factors of the columns present; the others are independent, with unit variance."""
         covariances = self.covariances * np.outer(there, there)
         places = np.flatnonzero(~there)
         covariances[:, places, places] = 1.0
@@ -160,7 +160,7 @@ class OrderedMixture(NamedTuple):
         uniform: Float[np.ndarray, " n"],
         normal: Float[np.ndarray, "n w"],
     ) -> Float[np.ndarray, "n w"]:
-        """Rows with each NaN drawn given what is there, from the uniform and normal numbers."""
+        """Rows with each NaN drawn given the values present, from uniform and normal numbers."""
         filled = rows.copy()
         # (rows, components, columns) numbers at a time.
         size = max(16, _FILLED_NUMBERS // self.means.size)
@@ -203,7 +203,7 @@ class OrderedMixture(NamedTuple):
         return filled
 
     def log_marginal(self, rows: Float[np.ndarray, "n w"]) -> Float[np.ndarray, " n"]:
-        """log density of what is there in each row."""
+        """log density of the values that are present in each row."""
         logs = np.zeros(len(rows))
         size = max(16, BLOCK_NUMBERS // (rows.shape[1] * len(self.weights)))
         alone: list[Int[np.ndarray, " j"]] = []
@@ -271,7 +271,7 @@ def _chosen(logs: Float[np.ndarray, "n k"], uniform: Float[np.ndarray, " n"]) ->
 def patterns_of(
     there: Bool[np.ndarray, "n w"],
 ) -> Iterator[tuple[Bool[np.ndarray, " w"], Int[np.ndarray, " j"]]]:
-    """Which columns are there, and in which rows, for each such set."""
+    """Which columns are present, and in which rows, for each such set."""
     if there.all():
         yield np.ones(there.shape[1], bool), np.arange(len(there))
         return

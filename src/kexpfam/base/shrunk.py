@@ -48,7 +48,7 @@ _places = cache(half_places)
 def mixture_path(
     table: MonomialTable | SeveralTables, starts: Sequence[Start], shrinkages: Sequence[float]
 ) -> Iterator[list[GaussianMixtureDensity]]:
-    """A mixture for each start, for ever weaker shrinkage: each goes on from the one before.
+    """A mixture for each start, for ever weaker shrinkage: each continues from the one before.
 
     Where there are several tables, each has a start.
     """

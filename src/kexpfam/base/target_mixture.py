@@ -53,7 +53,7 @@ class _Live(NamedTuple):
 
 @dataclass(frozen=True)
 class LineMixtures:
-    """Mixtures on the line, one for each row; all have the same deviations."""
+    """Mixtures on the line, one for each row; all have the same standard deviations."""
 
     log_weights: Float[np.ndarray, "n k"]
     centers: Float[np.ndarray, "n k"]
@@ -64,7 +64,7 @@ class LineMixtures:
         return LineMixtures(self.log_weights[rows], self.centers[rows], self.deviations)
 
     def log_density(self, t: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n ..."]:
-        """Of one or several points for each row."""
+        """Log densities of one or several points for each row."""
         if t.ndim == 1:
             return log_sum_exp(self._logs(t), axis=1)
         with np.errstate(divide="ignore"):
@@ -73,7 +73,7 @@ class LineMixtures:
     def density(
         self, t: Float[np.ndarray, "n m"], least: float = _NEGLIGIBLE
     ) -> Float[np.ndarray, "n m"]:
-        """Of components whose log weights are above the least."""
+        """The density of the components whose log weights are above the least."""
         (found,) = self._summed(t, least, lambda places, live: (_densities(places, live),))
         return found
 
@@ -201,7 +201,7 @@ def _monomials(inputs: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n p"]:
 
 
 def target_lines(mixture: OrderedMixture) -> TargetLines:
-    """Of a mixture whose last column is the target."""
+    """The lines of a mixture whose last column is the target."""
     width = mixture.means.shape[1]
     factors = mixture.factors(np.ones(width, bool))
     inputs = slice(0, width - 1)

@@ -43,7 +43,7 @@ _BLOCK = 2048
 
 
 class _Sums(NamedTuple):
-    """Of shares times monomials, and of −r log r."""
+    """Sums of shares times monomials, and of −r log r."""
 
     monomials: Float[np.ndarray, "k p"]
     entropy: float

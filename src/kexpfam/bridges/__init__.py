@@ -1,4 +1,4 @@
-"""Fitted models in the hands of neighboring libraries: JAX, NumPyro, scikit-learn, ArviZ."""
+"""Fitted models for other libraries: JAX, NumPyro, scikit-learn, ArviZ."""
 
 from kexpfam.bridges.arviz_tree import as_arviz
 from kexpfam.bridges.fourier_feature_map import FourierFeatureMap

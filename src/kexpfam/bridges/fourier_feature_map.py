@@ -79,7 +79,7 @@ class FourierFeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.random_state = random_state
 
     def fit(self, X: Table, y: object = None) -> FourierFeatureMap:  # noqa: ARG002
-        """Draw the frequencies; of X only the number and the names of its columns matter.
+        """Draw the frequencies. Only the number and the names of the columns of X matter.
 
         Parameters
         ----------

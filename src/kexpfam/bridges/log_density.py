@@ -27,23 +27,23 @@ def jax_log_density(model: Any) -> LogDensityFunction | ConditionalFunction:
     Parameters
     ----------
     model : KernelExponentialFamily, KernelDiffusion or ConditionalKernelExponentialFamily
-        Fitted. Rows fitted later do not change the function.
+        The fitted model. Rows that are added later do not change the function.
 
     Returns
     -------
     function : callable
-        Takes an array of shape (n_features,), in the units of the data, and gives a scalar. Of a
-        conditional density it takes the target as a second argument.
-        ``jax.grad``, ``jax.jit`` and ``jax.vmap`` apply.
+        Takes an array of shape (n_features,), in the units of the data, and returns a scalar. For a
+        conditional density, the target is the second argument. ``jax.grad``, ``jax.jit`` and
+        ``jax.vmap`` apply.
 
     Notes
     -----
-    It computes in the user's precision. With float64 switched on (``jax.enable_x64(True)``) it
-    gives what `score_samples` gives; in float32, the default of JAX, four to six digits of that.
-    A column that is large against its spread loses some of them: center it before fitting.
+    It computes in the user's precision. With float64 (``jax.enable_x64(True)``) the result is that
+    of `score_samples`; in float32, the default of JAX, four to six digits agree. A column whose
+    values are large compared with its spread loses some of them: center it before fitting.
 
-    A base density written by the user is called back in Python and can be differentiated once; all
-    else, any number of times.
+    A base density written by the user is called in Python and can be differentiated once;
+    everything else can be differentiated any number of times.
 
     For `KernelDiffusion` every evaluation follows the flow, and a gradient takes a few times as
     long. The function takes the steps that `score_samples` takes at most rows; for rows far out,

@@ -19,10 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kexpfam.base import BoxDensity
 from kexpfam.bridges.log_density import fresh_constants, jax_log_density
 from kexpfam.choices import whole
-from kexpfam.model.tilted import TiltedDensity
 
 __all__ = ["as_numpyro"]
 
@@ -67,19 +65,7 @@ def as_numpyro(model: Any, *, n_draws: int = 4096, random_state: Any = None) -> 
     family = _distribution_class()
     log_density = jax_log_density(model)
     draws = np.asarray(model.sample(n_draws, random_state=random_state))
-    return family(log_density, draws, _box(model))
-
-
-def _box(model: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """The corners of a uniform base density's box, outside of which the model is zero."""
-    density = getattr(model, "density_", None)
-    if not isinstance(density, TiltedDensity) or not isinstance(density.base, BoxDensity):
-        return None
-    low, high = (
-        density.standardizer.backward(corner[None])[0]
-        for corner in (density.base.low, density.base.high)
-    )
-    return low, high
+    return family(log_density, draws, model.density_.support_box())
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from kexpfam.cli.outputs import check_table_output, table_output
 from kexpfam.cli.scoring import columns_for
 from kexpfam.cli.tables import in_options, kinds_from, table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.cells import rows_at
 from kexpfam.data.dialects import Dialect
 
 __all__ = ["Search", "find_anomalies"]
@@ -117,7 +118,7 @@ def _judged(search: Search, detector: Any, terminal: Terminal) -> Iterator[_Judg
             p_values = detector.p_values_of(scores)
             labels = (p_values <= search.false_alarms).astype(int)
             places = np.flatnonzero(labels)
-            yield _Judged(scores, p_values, labels, detector.explain(_some(rows, places)))
+            yield _Judged(scores, p_values, labels, detector.explain(rows_at(rows, places)))
 
 
 def _fitted(search: Search, detector: Any, data: Data, terminal: Terminal) -> Any:
@@ -133,10 +134,6 @@ def _fitted(search: Search, detector: Any, data: Data, terminal: Terminal) -> An
     with in_options():
         detector.fit(read.frame)
     return read.frame
-
-
-def _some(rows: Any, places: np.ndarray) -> Any:
-    return rows[places] if isinstance(rows, np.ndarray) else rows.iloc[places]
 
 
 def _records(judged: _Judged, first: int) -> list[dict[str, Any]]:

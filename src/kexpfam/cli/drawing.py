@@ -14,9 +14,10 @@ import typer
 
 from kexpfam.cli.models import column_names
 from kexpfam.cli.tables import columns_of
+from kexpfam.data.cells import rows_at
 from kexpfam.data.conditions import Condition, read_condition
 
-__all__ = ["chosen", "conditions_for", "drawn_under", "given_rows", "joined"]
+__all__ = ["conditions_for", "drawn_under", "given_rows", "joined"]
 
 # Rounds of drawing again, and the share of rows that must pass for it to be worth while.
 _MOST_ROUNDS, _LEAST_SHARE, _FEWEST_TRIED = 1000, 0.001, 5000
@@ -50,7 +51,7 @@ def drawn_under(
         rows = draw(wanted, number)
         columns = dict(zip(names, columns_of(rows), strict=True))
         keep = np.all([one.holds(columns) for one in conditions], axis=0)
-        parts.append(chosen(rows, np.flatnonzero(keep)[: n_rows - n_kept]))
+        parts.append(rows_at(rows, np.flatnonzero(keep)[: n_rows - n_kept]))
         n_tried += wanted
         n_kept += min(int(keep.sum()), n_rows - n_kept)
         if n_kept == n_rows:
@@ -102,11 +103,6 @@ def _value(name: str, text: str, kind: Any) -> Any:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"--set {name}={text}: {name} holds numbers.") from None
-
-
-def chosen(rows: Any, places: np.ndarray) -> Any:
-    """Some rows of an array or a data frame."""
-    return rows[places] if isinstance(rows, np.ndarray) else rows.iloc[places]
 
 
 def joined(parts: Sequence[Any]) -> Any:

@@ -9,12 +9,13 @@ import numpy as np
 import typer
 from jaxtyping import Bool
 
-from kexpfam.cli.drawing import chosen, conditions_for, joined
+from kexpfam.cli.drawing import conditions_for, joined
 from kexpfam.cli.inputs import STANDARD, opened
 from kexpfam.cli.models import column_names, loaded
 from kexpfam.cli.outputs import check_holds_words, check_table_output, table_output
 from kexpfam.cli.tables import columns_of, kinds_by_name, table_blocks
 from kexpfam.cli.terminal import Terminal
+from kexpfam.data.cells import rows_at
 from kexpfam.data.columns import several
 from kexpfam.data.conditions import Condition
 from kexpfam.data.dialects import Dialect
@@ -137,9 +138,9 @@ def _imputed(
         if not len(again):
             break
         others = np.setdiff1d(np.arange(len(rows)), again)
-        drawn = model.impute(chosen(rows, again), random_state=generator)
+        drawn = model.impute(rows_at(rows, again), random_state=generator)
         order = np.argsort(np.concatenate([others, again]))
-        found = chosen(joined([chosen(found, others), drawn]), order)
+        found = rows_at(joined([rows_at(found, others), drawn]), order)
     columns = dict(zip(names, columns_of(found), strict=True))
     failing = ~np.all([one.holds(columns) for one in conditions], axis=0)
     return found, int(failing.sum())

@@ -1,4 +1,4 @@
-"""`kexpfam predict`: mean, deviation, intervals and quantiles of a target, row by row."""
+"""`kexpfam predict`: mean, standard deviation, intervals and quantiles of a target, row by row."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def predict_rows(
     check_table_output(output, force, terminal)
     levels = _levels(quantiles)
     ends = [(1 - interval) / 2, (1 + interval) / 2]
-    headings = ["row", "mean", "deviation", "lower", "upper"]
+    headings = ["row", "mean", "standard_deviation", "lower", "upper"]
     headings += [f"quantile_{level:g}" for level in levels]
     model = loaded(model_path, terminal, conditional=True)
     columns = columns_for(model, files, target=False)

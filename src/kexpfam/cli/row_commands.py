@@ -108,9 +108,9 @@ def predict(
     """Predict the target of every row, with an interval.
 
     The model must have been fitted with `--target`. Columns are found by name, in any order; others
-    are ignored. The output has the row's number, counted from 1, the `mean` and the standard
-    `deviation` of the target, and the `lower` and `upper` end of an interval that contains it with
-    the given probability. Memory does not grow with the data.
+    are ignored. The output has the row's number, counted from 1, the `mean` and the
+    `standard_deviation` of the target, and the `lower` and `upper` end of an interval that contains
+    it with the given probability. Memory does not grow with the data.
 
     Examples:
 

@@ -1,7 +1,7 @@
 """`kexpfam test`: do these rows come from this model?
 
 Kernel Stein tests treat all columns alike, so rows and gradients are brought to the rows' own
-deviations first: z = x / s, ∇_z log p = s ∇_x log p.
+standard deviations first: z = x / s, ∇_z log p = s ∇_x log p.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _shares(counts: np.ndarray) -> Float[np.ndarray, " b"]:
 
 
 def _largest_difference(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " m"]) -> float:
-    """Of the two distribution functions (Kolmogorov and Smirnov's distance)."""
+    """The largest difference of two distribution functions (Kolmogorov and Smirnov)."""
     if not len(first) or not len(second):
         return 0.0
     at = np.concatenate([first, second])

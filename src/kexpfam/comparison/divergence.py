@@ -3,9 +3,9 @@
     KL(A ‖ B) = E_A [log p_A − log p_B]  ≈  mean over rows x of A of  log p̂_A(x) − log p̂_B(x).
 
 Each table is cut into halves at random, and a density fitted to each: p̂_A is that of the half that
-x is not in, and log p̂_B the mean over both halves of B. All densities are fitted to the same number
-of rows: what they lack for want of rows cancels where the tables come from one distribution, and
-the estimate is then zero but for chance. It is an estimate, not a bound: too small by what p̂_A
+x is not in, and log p̂_B the mean over both halves of B. All densities are fitted to the same
+number of rows: the errors that come from few rows cancel if the tables come from one distribution,
+and the estimate is then zero but for chance. It is an estimate, not a bound: too small by what p̂_A
 misses of A, too large by what p̂_B misses where A has rows and B has none, and it can be negative.
 Which cells are empty is part of a row: a column of truth values for each column with empty cells.
 

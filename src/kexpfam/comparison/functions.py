@@ -3,7 +3,7 @@
 All of them are chosen by the rows of both tables together, whatever table a row is in. Hence a
 permutation of the tables' labels leaves them as they are, and the test is exact.
 
-A number x in a column has its middle rank u ∈ (0, 1) among the values that are there, and
+A number x in a column has its middle rank u ∈ (0, 1) among the values that are present, and
 
     L_1(u), …, L_6(u)                       Legendre's polynomials: location, spread, skewness, …
     log² u, log² (1 − u), log² (1 − v)      the lower tail, the upper tail, both,
@@ -61,7 +61,8 @@ N_POLYNOMIALS = 6
 _MOST_FACTORS, _RARELY = 4, 0.01
 # A function that is nearly constant tells nothing, and would be divided by its spread.
 _LEAST_SPREAD = 1e-9
-# Of frequencies of whole rows, in units of the columns' deviations over the root of their number.
+# Of frequencies of whole rows, in units of the columns' standard deviations over the root of their
+# number.
 _KERNEL_SCALES = (0.5, 1.0)
 _AT_A_TIME = 16
 # Added to correlations of one, so that columns that follow from others do no harm.

@@ -6,8 +6,9 @@ over all rows has the difference of means
 
     z = (mean over the second table − mean over the first) · √(N₁ N₂ (N − 1)) / N,
 
-whose deviation over all permutations is one. With s the sum over the smaller table and zero in
-total, the difference is s (1/N₁ + 1/N₂), so that a permutation costs as much as the smaller table.
+whose standard deviation over all permutations is one. With s the sum over the smaller table and
+zero in total, the difference is s (1/N₁ + 1/N₂), so that a permutation costs as much as the smaller
+table.
 
 Many rows are permuted in blocks: m rows of one table, in an order drawn at random, keep together,
 and the blocks' labels are permuted. These permutations are a group of their own, so the test is

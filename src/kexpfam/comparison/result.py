@@ -33,7 +33,7 @@ class ColumnChange:
     bins : tuple
         Edges of a histogram, or the levels of a category.
     shares : tuple of two tuples
-        The share of each bin among the values that are there, for each table.
+        The share of each bin among the values that are present, for each table.
     in_words : str
     """
 
@@ -50,7 +50,7 @@ class ColumnChange:
 
     @property
     def smallest_p_value(self) -> float:
-        """Of values and empty cells."""
+        """The smaller p-value of values and of empty cells."""
         return min(self.p_value, self.missing_p_value)
 
 
@@ -117,7 +117,7 @@ class TableComparison:
     columns : tuple of ColumnChange
         All columns, the surest change first.
     pairs : tuple of PairChange
-        All pairs that were looked at, the surest change first.
+        All pairs that were tested, with the most significant change first.
     divergence : Divergence or None
         How far apart the tables are; None if that was not asked for or could not be estimated.
     n_rows : tuple of two ints
@@ -193,7 +193,7 @@ class TableComparison:
             )
             lines += _table([(one.smallest_p_value, one.name, one.in_words) for one in moved])
         elif self.differ:
-            lines.append("No single column moved for sure.")
+            lines.append("No single column changed significantly.")
         pairs = self.moved_pairs
         if pairs:
             lines.append(f"{_counted(pairs, 'pair')} moved beyond what single columns explain:")

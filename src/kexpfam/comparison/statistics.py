@@ -51,7 +51,7 @@ def number_evidence(z: Float[np.ndarray, "B k"]) -> Float[np.ndarray, " B"]:
 
 
 def category_evidence(z: Float[np.ndarray, "B k"]) -> Float[np.ndarray, " B"]:
-    """Of a column of levels: one level's share, or all of them."""
+    """Evidence of a column of levels: one level's share, or all shares."""
     if not z.shape[1]:
         return np.zeros(len(z))
     return leveled(np.maximum(squares_evidence(z), two_sided(z).max(axis=1)))

@@ -135,8 +135,8 @@ def _pairs(tables: JoinedTables, notes: list[str]) -> list[tuple[int, int]]:
     # The pairs of neighbors, then those of columns two places apart, and so on.
     pairs.sort(key=lambda pair: (pair[1] - pair[0], pair))
     notes.append(
-        f"Of {len(pairs)} pairs of columns {_MOST_PAIRS} were looked at: those that stand next to "
-        "each other in the table. Compare fewer columns to see others."
+        f"Of {len(pairs)} pairs of columns, {_MOST_PAIRS} were tested: those that are next to each "
+        "other in the table. Compare fewer columns to see others."
     )
     return pairs[:_MOST_PAIRS]
 
@@ -144,7 +144,7 @@ def _pairs(tables: JoinedTables, notes: list[str]) -> list[tuple[int, int]]:
 def _thinned(
     tables: JoinedTables, n_pairs: int, generator: np.random.Generator, notes: list[str]
 ) -> JoinedTables:
-    """At most so many rows of each table that the test is done in a minute or so."""
+    """At most this many rows of each table that the test is done in a minute or so."""
     most = max(_FEWEST_OF_MANY, min(_MOST_ROWS, _MOST_PAIR_ROWS // (2 * max(1, n_pairs))))
     if max(tables.sizes) <= most:
         return tables
@@ -176,6 +176,7 @@ def _divergence(
         return None
     if 2 * found.n_training < min(tables.sizes):
         notes.append(
-            f"Divergences are by densities of {found.n_training} rows each, chosen at random."
+            f"Divergences are estimated by densities of {found.n_training} rows each, chosen at "
+            "random."
         )
     return found

@@ -1,7 +1,7 @@
 """The rows of a file as cells of text, one after the other: separated text, JSON and Excel.
 
-This is how the beginning of every file is looked at, and how JSON, Excel and columns between spaces
-are read to their end. (Other text is read to its end by pyarrow, which is faster.)
+This reads the beginning of every file, and all of JSON, Excel and columns between spaces. (All of
+other text is read by pyarrow, which is faster.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Columns of a table as they came: numbers, truth values, words, with holes in them.
+"""Columns of a table as they are given: numbers, truth values, words, with missing values.
 
 pandas and polars frames and NumPy arrays (of numbers, or of objects) are read column by column.
-What has no distribution that a table could show, dates and free text, is refused by the column's
-name.
+Columns of dates and free text are refused by name.
 
 | name    | shape | meaning                                                        |
 |---------|-------|----------------------------------------------------------------|
@@ -20,7 +19,7 @@ from jaxtyping import Bool
 
 from kexpfam.data.columns import called, of_every_column
 
-__all__ = ["Cells", "cell_reader", "library_of", "read_cells"]
+__all__ = ["Cells", "cell_reader", "library_of", "read_cells", "rows_at"]
 
 Family = Literal["number", "boolean", "word", "ordered"]
 _REMEDIES = {
@@ -43,6 +42,11 @@ def library_of(X: Any) -> Literal["numpy", "pandas", "polars"]:
     """Where a table comes from."""
     found = type(X).__module__.split(".")[0]
     return found if found in ("pandas", "polars") else "numpy"  # type: ignore[return-value]
+
+
+def rows_at(X: Any, places: Any) -> Any:
+    """Some rows of a frame or of an array."""
+    return X.iloc[places] if library_of(X) == "pandas" else X[places]
 
 
 def read_cells(X: Any, names: Sequence[str] | None) -> list[Cells]:

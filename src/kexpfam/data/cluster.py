@@ -1,8 +1,8 @@
 """Rows on a cluster: Dask arrays and data frames.
 
-Every partition is summarized where it lives, and the summaries are combined in a tree: what travels
-is m × m numbers, not rows. A worker that dies takes its partial results with it; Dask computes them
-again elsewhere, and since a summary depends on its rows alone the total is the same.
+Every partition is summed on the worker that holds it, and the sums are combined in a tree, so that
+m × m numbers are sent instead of rows. If a worker dies, its partial results are lost. Dask
+computes them again elsewhere, and since a sum depends only on its rows, the total is the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What columns are called in messages, and how one leaves them out."""
+"""Names of columns in messages, and how to leave columns out."""
 
 from __future__ import annotations
 

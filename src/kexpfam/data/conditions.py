@@ -51,7 +51,7 @@ class Condition(NamedTuple):
         return [side for is_column, side in (self.left, self.right) if is_column]
 
     def holds(self, columns: Mapping[str, np.ndarray]) -> Bool[np.ndarray, " n"]:
-        """For each row whether it holds, or cannot be told for want of a value."""
+        """For each row whether it holds, or cannot be told for lack of a value."""
         sides = [
             np.asarray(columns[side]) if is_column else side
             for is_column, side in (self.left, self.right)

@@ -103,7 +103,7 @@ class Coordinates:
 def shrunk_covariance(
     covariance: Float[np.ndarray, "d d"], count: float
 ) -> Float[np.ndarray, "d d"]:
-    """Towards equal variances, by what suits Gaussian rows best (Chen, Wiesel & Hero 2009)."""
+    """Toward equal variances, by what suits Gaussian rows best (Chen, Wiesel & Hero 2009)."""
     size = len(covariance)
     square, trace = float((covariance**2).sum()), float(np.trace(covariance))
     spread = (count + 1 - 2 / size) * (square - trace**2 / size)

@@ -3,7 +3,7 @@
 | finding      | what it is                                                  | what follows |
 |--------------|-------------------------------------------------------------|--------------|
 | "dependent"  | a column that follows linearly from others, to rounding     | an error     |
-|              | the same to within 1e-6 of its deviation, or of spread ties | a warning    |
+|              | the same to within 1e-6 of its std, or of spread ties       | a warning    |
 | "index"      | 0, 1, 2, …: an index that was saved with the table          | a warning    |
 | "identifier" | a whole number of its own for every row                     | a warning    |
 | "few rows"   | no more distinct rows than columns                          | a warning    |

@@ -2,7 +2,7 @@
 
 Rows on a plane have no density. With columns standardized to z, a relation is
 
-    z_t = Σ_i c_i z_i + r,        residual = std r    (in units of the column's own deviation).
+    z_t = Σ_i c_i z_i + r,        residual = std r    (in units of the column's own std).
 
 Copies (one other column) are found from correlations. For longer relations, QR with pivoting splits
 the columns into a basis and the rest, which are combinations of the basis; columns then change
@@ -47,7 +47,7 @@ class Relation(NamedTuple):
     """column = Σ slopes · others + offset, in the user's units.
 
     `residual` and `rounding`, what storing the values in 64 bits may leave of it, are in standard
-    deviations of the column.
+    standard deviations of the column.
     """
 
     column: int

@@ -1,6 +1,6 @@
 """How a file of text is written: its encoding, its separator and its decimal mark.
 
-What somebody says of it (a `Dialect`) holds; the rest is recognized from the beginning of the file.
+What a user gives (a `Dialect`) is used; the rest is detected from the beginning of the file.
 
 * Encoding: a byte order mark, zeros in every other byte (UTF-16), or else UTF-8. What is none of
   these is read as Windows-1252, which Western European programs write, and that is said.

@@ -146,7 +146,7 @@ def refuse_unusable(
     first: int,
     names: Sequence[str] | None,
 ) -> None:
-    """Raise if a row holds what is no number, or a weight is none; rows count from `first`."""
+    """Raise if a row holds what is not a number, or a weight is none; rows count from `first`."""
     # A sum is not finite if a number is not, and costs no memory.
     if not np.isfinite(rows.sum()):
         bad = np.argwhere(~np.isfinite(rows))

@@ -1,6 +1,6 @@
 """The kind of a column: read from its dtype and values, or given by the user.
 
-Both see a column by its tally (`kexpfam.data.tallies`), so that it may have any number of rows.
+Both use the tally of a column (`kexpfam.data.tallies`), so that it may have any number of rows.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _found_bounds(numbers: Numbers, atoms: Sequence[float]) -> tuple[float, floa
 
 
 def _heaps(numbers: Numbers, kind: KindName, atoms: Sequence[float]) -> Heaps | None:
-    """Of the values that are no atoms; where there are too many to count, none are looked for."""
+    """Heaps of the values that are not atoms; none if there are too many values to count."""
     if not numbers.complete:
         return None
     values, masses = numbers.some

@@ -120,8 +120,8 @@ def doubts_about(table: Any) -> tuple[str, ...]:
         if n_numbers >= _MOSTLY * len(there):
             odd = compute.filter(there, compute.invert(is_number))[0].as_py()
             found.append(
-                f"Column {name!r} is taken for words, because {len(there) - n_numbers} of "
-                f"{len(there)} cells are no numbers, such as {odd!r}. Correct or empty them if it "
+                f"Column {name!r} is treated as words, because {len(there) - n_numbers} of "
+                f"{len(there)} cells are not numbers, such as {odd!r}. Correct or empty them if it "
                 "is a column of numbers."
             )
     return tuple(found)

@@ -1,9 +1,9 @@
-"""Tables in files as data frames: words, truth values and empty cells stay what they are.
+"""Tables in files as data frames, with words, truth values and empty cells.
 
-Cells of a CSV are text at first. What a column of them holds is decided when all of its rows are
-there, whole numbers before numbers before truth values before dates, or by a model that knows it.
-Parquet and Arrow files say it themselves. Memory is bounded: of more rows than asked for a sample
-is kept, every row with the same chance; and blocks are read one after the other.
+Cells of a CSV are text at first. The type of a column is decided when all rows are read (whole
+numbers before numbers before truth values before dates), or by a model that has the column. Parquet
+and Arrow files contain the types. Memory is bounded: if there are more rows than requested, a
+random sample is kept, and blocks are read one after the other.
 """
 
 from __future__ import annotations

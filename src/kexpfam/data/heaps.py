@@ -15,7 +15,7 @@ What is smooth on S has heaps on the column itself, and the masses of cells add 
 distribution S has and whatever that depends on. Beyond all values S goes on as a straight line.
 
 The bandwidth of b, δ and θ are the likeliest for values that are left out, each predicted by the
-others; heaps are found where these predict beyond doubt better than a density that is smooth from
+others; heaps are found where these predict significantly better than a density that is smooth from
 one whole number to the next.
 
 | symbol | name     | shape |
@@ -133,7 +133,7 @@ class _Smooth(NamedTuple):
         return np.arcsinh((values - self.middle) / self.scale)
 
     def widths(self, units: Float[np.ndarray, " n"], bandwidth: float) -> Float[np.ndarray, " n"]:
-        """Of kernels around places: at least half a whole number, and two steps of the grid."""
+        """Widths of kernels at positions: at least half a whole number and two grid steps."""
         steps = 0.5 / (self.scale * np.cosh(units))
         return np.maximum(np.maximum(bandwidth, 2 * (self.grid[1] - self.grid[0])), steps)
 

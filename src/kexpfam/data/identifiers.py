@@ -1,10 +1,10 @@
 """Columns that number the rows instead of measuring them: saved indices and identifiers.
 
-What gives such a column away is that no value comes twice. If k whole numbers were drawn from a
-range of s, some k²/2s pairs of them would be equal, and more if some values are likelier than
-others. Where ten or more are expected and there is none, chance has a probability below e⁻¹⁰; with
-fewer than 20 rows there are never so many. The sketch holds distinct rows only, so its values may
-also differ because copies were put together: then it has fewer rows than the table.
+Such a column is recognized by the fact that no value occurs twice. If k whole numbers were drawn
+from a range of s, some k²/2s pairs of them would be equal, and more if some values are likelier
+than others. Where ten or more are expected and there is none, chance has a probability below e⁻¹⁰;
+with fewer than 20 rows there are never so many. The sketch holds distinct rows only, so its values
+may also differ because copies were put together: then it has fewer rows than the table.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Parts(NamedTuple):
     outside: Bool[np.ndarray, " n"]
 
     def where(self, chosen: Bool[np.ndarray, " n"] | Int[np.ndarray, " j"] | slice) -> Parts:
-        """Of some rows."""
+        """The parts of some rows."""
         return Parts(*(part[chosen] for part in self))
 
 

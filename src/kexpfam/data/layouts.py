@@ -1,4 +1,4 @@
-"""Which line of a table holds its names, and which columns are columns.
+"""Which line of a table holds the names, and which columns belong to the table.
 
 The first line is a row, not names, if
 

@@ -7,7 +7,7 @@ its own exponent λ (λ = 1 changes nothing),
     P(u) = −((1−u)^{2−λ} − 1)/(2−λ)   u < 0
 
 (logarithms in the limits). Exponents are kept between 0 and 2, where P maps the line onto the line:
-outside, a draw could fall where no x is. To *gaussianize*, the result s = (P − mean)/deviation then
+outside, a draw could fall where no x is. To *gaussianize*, the result s = (P − mean)/std then
 goes through the distribution function F = Σ_k π_k Φ((s − μ_k)/τ_k) of a mixture fitted to it:
 
     t = Φ⁻¹(F(s)),      dt/ds = f(s)/φ(t),
@@ -43,7 +43,7 @@ MarginalKind = Literal["gaussianize", "yeo_johnson"] | None
 
 _SIZES = (1, 2, 3, 5, 8)
 _N_ITERATIONS, _FINAL_ITERATIONS = 20, 10
-# A component narrower than this, in deviations of the column, would fit single values.
+# A component narrower than this, in standard deviations of the column, would fit single values.
 _NARROWEST = 0.03
 # Held-out nats a row that a larger mixture of one column must gain.
 _WORTH_IT = 0.002
@@ -136,7 +136,7 @@ class Marginals:
             first = first + outer.first * slopes
             values, log_slopes = outer.values, log_slopes + outer.log_slopes
         size = self.standardizer.scale
-        # In units of 1e-200 a second derivative is no number any more.
+        # In units of 1e-200 a second derivative is not a number any more.
         with np.errstate(over="ignore"):
             first, second = first / size, second / size / size
         return Curve(values, log_slopes - numpy.log(size), first, second)

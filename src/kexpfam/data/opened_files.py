@@ -37,7 +37,7 @@ _COMMA_NUMBER = r"^(\s*[-+]?\d*),(\d+([eE][-+]?\d+)?\s*)$"
 # Rows of numbers that are read at once, and bytes of a column that are: what is decoded and not yet
 # used is memory too.
 _FEW_ROWS, _FEW_BYTES = 8192, 1 << 16
-# How many rows are looked at for other columns that are no numbers, once one was found.
+# How many rows are looked at for other columns that are not numbers, once one was found.
 _LOOKED_AT = 20_000
 
 
@@ -86,7 +86,7 @@ class ArrayFile:
         self.n_rows, self.width = self._array.shape
 
     def arrays(self, size: int) -> Iterator[np.ndarray]:
-        """Pieces of so many rows."""
+        """Pieces of this many rows."""
         for start in range(0, self.n_rows, size):
             yield np.array(self._array[start : start + size], float)
             # A fresh map for every piece: pages of the old one would count as memory.
@@ -214,7 +214,7 @@ class TextFile:
         )
 
     def complaint(self, names: Sequence[str]) -> None:
-        """Raise an error that names the first cells that are no numbers, if there are any."""
+        """Raise an error that names the first cells that are not numbers, if there are any."""
         rows = self._found.all_rows()
         first = 0
         while block := list(itertools.islice(rows, _LOOKED_AT)):

@@ -27,7 +27,7 @@ from kexpfam.data.standardize import Standardizer, center_and_scale, sum_columns
 __all__ = ["PairTable", "Pairs", "make_table", "with_target"]
 
 # Rows that weigh less, in units of the mean weight, are as good as unseen; the noise of a row
-# without any weight would be no number.
+# without any weight would not be a number.
 _LIGHTEST = 1e-30
 
 

@@ -30,7 +30,7 @@ from kexpfam.data.standardize import center_and_scale
 
 __all__ = ["Response", "bent_responses", "straight_response"]
 
-# Units of the bent maps, in deviations of the target, and their powers.
+# Units of the bent maps, in standard deviations of the target, and their powers.
 _UNITS, _POWERS = (0.03, 0.3), (0.0, 0.5)
 # Targets that are a crowd, within so many units of the edge.
 _CROWD, _NEAR = 5, 2.0
@@ -83,7 +83,7 @@ class Response(NamedTuple):
         along, inner = self._along(y)
         first = (along == inner) * (self.power - 1) / (1 + inner)
         second = -first / (1 + inner)
-        # One unit after the other: its square may be no number.
+        # One unit after the other: its square may not be a number.
         return self.sign * first / self.unit, second / self.unit / self.unit
 
     def through(
@@ -93,7 +93,7 @@ class Response(NamedTuple):
         second: Float[np.ndarray, "*shape"],
     ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
         """Derivatives in y of a log density, from those of the log density of t in t."""
-        # In units of 1e-310 derivatives are no numbers any more; the largest stand for them, since
+        # In units of 1e-310 derivatives are not numbers any more; the largest stand for them, since
         # a difference of two infinities would be none either.
         slope = np.exp(np.minimum(self.log_slope(y), _STEEPEST))
         with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Where rows come from: the one way in which all of them are visited.
+"""Sources of rows, and the one way to visit them.
 
 A source hands out chunks (some ten thousand rows with their weights) in a fixed order, as often as
 it is asked, and is read by *summaries*: functions of an iterable of chunks whose results can be
@@ -6,7 +6,7 @@ combined. Arrays, files, iterators and clusters differ in how they walk, not in 
 
     total = combine(summary(chunks of part 1), summary(chunks of part 2), …)
 
-A fit makes three such passes: the columns' means and deviations, the sketch, the moments.
+A fit makes three such passes: the columns' means and standard deviations, the sketch, the moments.
 
 | name    | shape  | meaning                                              |
 |---------|--------|------------------------------------------------------|

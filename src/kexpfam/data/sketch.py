@@ -1,4 +1,4 @@
-"""A bounded sample of the rows that depends on what they are, not on where they stand.
+"""A bounded sample of the rows that depends on their content, not on their position.
 
 Every row gets a 64-bit key: a hash of its standardized values, rounded to 2⁻²⁰
 standard deviations, and of the seed. Sorting by key is a random permutation that does
@@ -8,8 +8,8 @@ that brings equal rows together. From it follow
 - the *sketch*: the distinct rows with the smallest keys, each with the total weight of
   its copies. It feeds the base density and the tuning, whose costs then do not grow
   with n;
-- the *folds* of cross-validation: a row's key names its fold, so copies of a row never
-  stand on both sides of a split.
+- the *folds* of cross-validation: a row's key names its fold, so copies of a row are never on both
+sides of a split.
 
 A weight of two is the same as a repetition, and a weight of zero the same as a removal,
 exactly.
@@ -39,7 +39,7 @@ from kexpfam.data.standardize import Standardizer
 __all__ = [
     "Folds",
     "InUnits",
-    "Labelling",
+    "Labeling",
     "NumberedFolds",
     "Sketch",
     "Sketching",
@@ -79,7 +79,7 @@ class Sketch(NamedTuple):
 
 
 def _mixed(numbers: UInt64[np.ndarray, "*shape"]) -> UInt64[np.ndarray, "*shape"]:
-    """A bijection of 64-bit integers that scatters neighbors (splitmix64's finaliser)."""
+    """A bijection of 64-bit integers that scatters neighbors (splitmix64's finalizer)."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return numbers ^ (numbers >> np.uint64(31))
@@ -200,7 +200,7 @@ class Sketching:
         return reduce(self.combine, map(self._of_chunk, chunks))
 
     def keys(self, rows: Float[np.ndarray, "n d"]) -> UInt64[np.ndarray, " n"]:
-        """Of rows in the user's units."""
+        """Keys of rows in the user's units."""
         return row_keys(self.spread.forward(rows), self.seed)
 
     def _of_chunk(self, chunk: Chunk) -> Sketch:
@@ -221,7 +221,7 @@ class InUnits:
 
 
 @dataclass(frozen=True)
-class Labelling:
+class Labeling:
     """A function of chunks: rows brought to the model's units, with the folds of their keys."""
 
     sketching: Sketching

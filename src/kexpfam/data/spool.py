@@ -1,8 +1,8 @@
 """Blocks of rows from an iterator that can be walked only once, kept on disk.
 
-A fit visits its rows several times. What comes from an iterator is written to a temporary file as
-it comes, block by block, and read back in chunks: it takes disk, not memory, and is removed when no
-one needs it any more.
+A fit visits its rows several times. The blocks of an iterator are written to a temporary file one
+by one and read back in chunks. This needs disk space instead of memory, and the file is removed
+when it is no longer needed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The model is fitted on z. A density changes by the Jacobian of the map,
 log p(x) = log p(z) − Σ_j log scale_j, and ∂/∂x_j = (1/scale_j) ∂/∂z_j.
 
-Means and deviations come from sums over chunks that are centered one by one and combined as Chan,
-Golub and LeVeque (1983) do, so that no digits are lost to a large mean.
+Means and standard deviations come from sums over chunks that are centered one by one and combined
+as Chan, Golub and LeVeque (1983) do, so that no digits are lost to a large mean.
 
 | symbol | name      | shape |                                             |
 |--------|-----------|-------|---------------------------------------------|

@@ -37,7 +37,7 @@ class Trace(NamedTuple):
         return Trace(self.n_rows + len(numbers), (self.content + content) % _WORD)
 
     def joined(self, other: Trace) -> Trace:
-        """Of both sets of rows."""
+        """The trace of both sets of rows."""
         return Trace(self.n_rows + other.n_rows, (self.content + other.content) % _WORD)
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.data.cells import library_of
+from kexpfam.data.cells import library_of, rows_at
 from kexpfam.data.rows import CHUNK_ROWS, LocalRows
 from kexpfam.data.weights import refuse_unusable_weights
 from kexpfam.progress import Progress
@@ -71,8 +71,6 @@ def block_weights(weights: Any, n_rows: int, label: str, first: int) -> np.ndarr
 class MemoryTables(LocalRows):
     """The rows of a frame or of an array."""
 
-    in_memory = True
-
     def __init__(self, X: Any, weights: Float[np.ndarray, " n"], progress: Progress) -> None:
         self._rows, self._weights, self.progress = X, weights, progress
 
@@ -81,10 +79,9 @@ class MemoryTables(LocalRows):
         return len(self._weights)
 
     def chunks(self, start: int = 0) -> Iterator[Any]:
-        rows = self._rows.iloc if library_of(self._rows) == "pandas" else self._rows
         for first in range(start * CHUNK_ROWS, self.n_rows, CHUNK_ROWS):
             part = slice(first, first + CHUNK_ROWS)
-            yield TableChunk(rows[part], self._weights[part])
+            yield TableChunk(rows_at(self._rows, part), self._weights[part])
 
 
 class BlockTables(LocalRows):

@@ -98,7 +98,7 @@ def _columns_without_numbers(X: Any) -> Iterator[str]:
 
 
 def _example(column: Any) -> str:
-    """A value of a column that is no number."""
+    """A value of a column that is not a number."""
     for value in column:
         try:
             float(value)

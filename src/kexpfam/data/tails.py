@@ -30,7 +30,7 @@ _MIDDLE_HALF = 1.349
 # A middle half that is narrower than this, beside the rest of the column, says nothing of it.
 _NARROWEST = 0.05
 _ROUNDING = 1e-9
-# Beyond this, the inverse is no number any more.
+# Beyond this, the inverse is not a number any more.
 _LONGEST = 700.0
 
 

@@ -40,7 +40,7 @@ class Masses(NamedTuple):
     masses: Float[np.ndarray, " k"]
 
     def joined(self, other: Masses) -> Masses:
-        """Of both."""
+        """The tally of both."""
         return masses_of(
             np.concatenate([self.values, other.values]),
             np.concatenate([self.masses, other.masses]),
@@ -66,7 +66,7 @@ class Numbers(NamedTuple):
     first_odd: float | None
 
     def joined(self, other: Numbers) -> Numbers:
-        """Of both."""
+        """The tally of both."""
         some = _joined_samples(self, other)
         complete = self.complete and other.complete and len(some.values) <= MOST_VALUES
         frequent = some if complete else _most(self.frequent.joined(other.frequent))
@@ -204,7 +204,7 @@ def _numbers(values: Float[np.ndarray, " n"], weights: Float[np.ndarray, " n"]) 
 
 
 def joined_tallies(one: Tally, other: Tally) -> Tally:
-    """Of both blocks of a column."""
+    """The tally of both blocks of a column."""
     refusal = one.refusal if one.refusal is not None else other.refusal
     words = one.words
     if other.words is not None and not one.is_crowded:

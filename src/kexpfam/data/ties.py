@@ -2,7 +2,7 @@
 
 A column of repeated values has no density. What is meant is the probability of a cell around each
 value, and that a density has once the values are spread evenly over their cells (uniform
-dequantisation). A column is *tied* where fewer than half of its values in distinct rows are
+dequantization). A column is *tied* where fewer than half of its values in distinct rows are
 distinct; its cells are as wide as the median gap between neighboring values. The spread of a row
 follows from its key, so it does not depend on order or blocks.
 

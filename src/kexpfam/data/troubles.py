@@ -1,4 +1,4 @@
-"""What to say of columns that cannot be used: all of them at once, and how to leave them out.
+"""Messages on columns that cannot be used: all of them at once, and how to leave them out.
 
 Estimators for numbers take complete columns of numbers. Tables of mixed columns take words and
 empty cells, but no dates, and no words that are different in most rows.
@@ -57,7 +57,7 @@ def number_trouble(found: FirstRows, names: Sequence[str], first: int = 0) -> st
 
 
 def _said(name: str, one: Seen, cells: Sequence[str], first: int) -> str:
-    """A column and what is in it that is no number."""
+    """A column and what is in it that is not a number."""
     if one.kind == "nothing":
         return f"{name!r} is empty"
     if one.first_odd is None:

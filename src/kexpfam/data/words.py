@@ -56,7 +56,7 @@ class Seen(NamedTuple):
     | n_values      | how many are not missing                                           |
     | n_different   | how many different ones                                            |
     | first_missing | the place of the first that is missing                             |
-    | first_odd     | the place of the first that is no number                           |
+    | first_odd     | the place of the first that is not a number                           |
     """
 
     kind: str

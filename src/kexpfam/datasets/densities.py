@@ -4,7 +4,7 @@ The parameters reproduce the true log-likelihoods that the paper reports:
 
 | name                | distribution                                                     | E log p |
 |---------------------|---------------------------------------------------------|---------|
-| gaussian_mixture    | at (±2, ±2), deviations 0.8 and 0.5, weights 0.4 to 0.1 | −3.28   |
+| gaussian_mixture    | at (±2, ±2), std 0.8 and 0.5, weights 0.4 to 0.1 | −3.28   |
 | uniform             | the square [−3, 3]²                                     | −3.584  |
 | mixture_of_uniforms | two 3 × 3 squares, [−4, −1]² and [1, 4]², equal weights | −2.890  |
 | cosine              | x₀ ~ U(−4, 4), x₁ ~ N(3 cos 2x₀, 1)                     | −3.498  |

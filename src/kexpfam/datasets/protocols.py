@@ -1,10 +1,10 @@
 """Protocols: how a table becomes rows to train on, to validate with and to test on.
 
 A log-likelihood means something only together with the protocol that made its rows. Each one
-here is a function of the table alone; `dequantise` is uniform noise on values recorded in
+here is a function of the table alone; `dequantize` is uniform noise on values recorded in
 steps, g_j the median gap between neighboring values of column j.
 
-| protocol       | table     | rows            | dequantise | units           | test, validation |
+| protocol       | table     | rows            | dequantize | units           | test, validation |
 |----------------|-----------|-----------------|------------|-----------------|------------------|
 | deduplicated   | wine      | distinct        | U(±g_j/2)  | z, training     | first two tenths |
 | deep_kexpfam   | wine      | all             | U(±g_j)    | PCA, all rows   | last tenths      |
@@ -71,13 +71,13 @@ def deduplicated(
     | step        | what                                                             |
     |-------------|------------------------------------------------------------------|
     | duplicates  | dropped (`np.unique`)                                            |
-    | dequantise  | plus U(±g_j/2), g_j the median gap between values of column j    |
+    | dequantize  | plus U(±g_j/2), g_j the median gap between values of column j    |
     | order       | permuted by the same generator                                   |
     | split       | first 10 % test, next 10 % validation, the rest training         |
     | units       | z-scores by the training rows                                    |
     """
     generator = numpys_generator(random_state)
-    rows = _dequantised(np.unique(rows, axis=0), 0.5, generator)
+    rows = _dequantized(np.unique(rows, axis=0), 0.5, generator)
     rows = generator.permutation(rows)
     tenth = len(rows) // 10
     test, validation, train = np.split(rows, [tenth, 2 * tenth])
@@ -92,7 +92,7 @@ def deep_kexpfam(
     | step        | what                                                             |
     |-------------|------------------------------------------------------------------|
     | duplicates  | kept                                                             |
-    | dequantise  | plus U(±g_j), g_j the median gap between values of column j      |
+    | dequantize  | plus U(±g_j), g_j the median gap between values of column j      |
     | order       | permuted by the same generator                                   |
     | units       | principal components of all rows, each scaled to standard deviation one   |
     | split       | last 10 % test, the last 10 % of the rest validation             |
@@ -107,7 +107,7 @@ def deep_kexpfam(
     exponential family densities", ICML 2019.
     """
     generator = numpys_generator(random_state)
-    rows = generator.permutation(_dequantised(rows, 1.0, generator))
+    rows = generator.permutation(_dequantized(rows, 1.0, generator))
     names = tuple(f"component {j}" for j in range(len(feature_names)))
     return _mapped(_last_tenths(rows), names, "deep_kexpfam", *_whitening(rows))
 
@@ -165,7 +165,7 @@ def maf_40_columns(
     )
 
 
-def _dequantised(
+def _dequantized(
     rows: Float[np.ndarray, "n d"], share: float, generator: np.random.Generator
 ) -> Float[np.ndarray, "n d"]:
     """Rows plus uniform noise of up to `share` median gaps to either side."""

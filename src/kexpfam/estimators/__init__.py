@@ -1,4 +1,4 @@
-"""The scikit-learn face of the library."""
+"""The estimators, with the interface of scikit-learn."""
 
 from kexpfam.estimators.conditional_kernel_exponential_family import (
     ConditionalKernelExponentialFamily,

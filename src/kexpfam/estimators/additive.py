@@ -1,4 +1,4 @@
-"""Rows added to a fitted model, taken away, and joined with another's: all estimators' part."""
+"""Adding rows to fitted models, removing them, and merging models: for all estimators."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["SUMS_LEFT_OUT", "AdditiveRows", "AdditiveSums"]
 
 
 class AdditiveSums:
-    """`merge` and `emptied`, for what is solved from sums over rows."""
+    """`merge` and `emptied`, for estimators that are solved from sums over rows."""
 
     verbose: bool
 
     @abstractmethod
     def _with_rows(self, source: RowSource, sign: float) -> Self:
-        """Solve again, from sums with the rows of a source added or taken away."""
+        """Solve again from the sums, after adding or removing the rows of a source."""
 
     @abstractmethod
     def _with_sums_of(self, other: Self) -> Self:
-        """Solve again, with the sums of another model added."""
+        """Solve again, after adding the sums of another model."""
 
     @abstractmethod
     def _choices(self) -> Any:
@@ -41,14 +41,14 @@ class AdditiveSums:
 
     @abstractmethod
     def _empty(self) -> None:
-        """Forget all rows, and keep the choices."""
+        """Remove all rows and keep the settings that were chosen."""
 
     def _can_take_rows(self) -> bool:
         """Whether rows can be added; if not, an AttributeError says why."""
         return True
 
     def _without_rows(self, source: RowSource) -> Self:
-        """Take rows away; sums that no rows can have mean that some were never there."""
+        """Remove rows. Sums that no rows can have mean that some rows were never added."""
         try:
             return self._with_rows(source, -1.0)
         except SingularSystemError as error:
@@ -60,8 +60,8 @@ class AdditiveSums:
         Parameters
         ----------
         other : fitted model
-            With the same units, base density, frequencies and noise: a copy of this model, or of
-            `emptied()`, that was fed other rows.
+            A model with the same units, base density, frequencies and noise: a copy of this model,
+            or of `emptied()`, that was fitted to other rows.
 
         Returns
         -------
@@ -83,12 +83,12 @@ class AdditiveSums:
         return self._with_sums_of(other)
 
     def emptied(self) -> Self:
-        """A copy with all choices made and no rows: what `partial_fit` elsewhere starts from.
+        """A copy with all chosen settings and without rows, to start `partial_fit` elsewhere.
 
         Returns
         -------
         estimator
-            Of the same class, with the same choices.
+            An estimator of the same class with the same chosen settings.
         """
         check_is_fitted(self)
         empty = copy.copy(self)
@@ -103,14 +103,14 @@ class AdditiveRows(AdditiveSums):
     def fit(self, X: Table, y: object = None, sample_weight: Weights = None) -> Self: ...
 
     def _fit_first(self, X: Table, sample_weight: Weights) -> Self:
-        """Fit to rows that others will be added to."""
+        """Fit to the first rows, to which others will be added."""
         return self.fit(X, None, sample_weight)
 
     @available_if(lambda model: model._can_take_rows())
     def partial_fit(self, X: Table, y: object = None, sample_weight: Weights = None) -> Self:
-        """Add the rows of X to those that the model has seen.
+        """Add the rows of X to those that the model was fitted to.
 
-        The first call is `fit`: it chooses units, base density, frequencies and hyper-parameters.
+        The first call is `fit`: it chooses units, base density, frequencies and hyperparameters.
         Later calls keep these, add to the sums over rows and solve again.
 
         Parameters
@@ -129,10 +129,10 @@ class AdditiveRows(AdditiveSums):
         return self._with_rows(self._further(X, sample_weight), 1.0)
 
     def forget(self, X: Table, sample_weight: Weights = None) -> Self:
-        """Take the rows of X out of the sums again, exactly (up to rounding).
+        """Remove the rows of X from the sums, exactly (up to rounding).
 
-        What was chosen with them in sight stays as it was: base density, frequencies and
-        hyper-parameters. To forget rows altogether, fit again without them.
+        The base density, the frequencies and the hyperparameters, which were chosen with these
+        rows, stay the same. To remove their influence altogether, fit again without them.
 
         Parameters
         ----------
@@ -150,6 +150,6 @@ class AdditiveRows(AdditiveSums):
 
 
 SUMS_LEFT_OUT = (
-    "This model was saved without its sums over rows: it predicts, and cannot take up or give away "
-    "rows. Save it with sums=True, or fit again."
+    "This model was saved without its sums over rows: it can predict, but rows cannot be added or "
+    "removed. Save it with sums=True, or fit again."
 )

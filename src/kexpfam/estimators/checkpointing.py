@@ -1,4 +1,4 @@
-"""Fits that can be taken up again: the estimators' part of checkpoints."""
+"""Checkpoints of the estimators, with which interrupted fits continue."""
 
 from __future__ import annotations
 

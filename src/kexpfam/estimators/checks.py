@@ -1,4 +1,4 @@
-"""Numbers that users give, checked at the border."""
+"""Checks of the arguments that users give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def checked_rows(estimator: Any, X: Any, **options: Any) -> Float[np.ndarray, "n d"]:
-    """The rows of X as scikit-learn checks them, once it is clear that they are a table."""
+    """The rows of X, checked by scikit-learn after other input has been refused."""
     refuse_what_is_no_table(X)
     return validate_data(estimator, X, dtype=np.float64, **options)
 

@@ -54,8 +54,8 @@ _SOLUTIONS = ("likelihood", "closed_form")
 _STATISTICS = ("mean", "median", "mode")
 _KINDS = ("equal_tailed", "highest_density")
 _NO_SUMS = (
-    "The likeliest tilt does not follow from sums over rows, so that none can be added or taken "
-    "away. Use solution='closed_form', or fit again to all rows."
+    "The maximum-likelihood tilt cannot be computed from sums over rows, so that rows cannot be "
+    "added or removed. Use solution='closed_form', or fit again to all rows."
 )
 
 
@@ -64,39 +64,37 @@ class ConditionalKernelExponentialFamily(
 ):
     """The density of one target given inputs, with intervals, quantiles and draws.
 
-    A Gaussian process gives the location and scale of y at each x. A tilt, a function of the
-    residual and of x from a product kernel, bends this bell into whatever shape the rows show:
-    skewed, with heavy or short tails, with several modes, wider here than there. The density is
-    normalized exactly, because in one dimension that is a quadrature. Where held-out rows are
-    likelier so, the conditional density of a Gaussian mixture of inputs and target has a share
-    beside it (``mixture_share_``): it knows clusters of rows, each with slopes and a scale of its
-    own.
+    A Gaussian process gives the location and scale of y at each x. A tilt, which is a function of
+    the residual and of x with a product kernel, gives this normal density the shape of the data: it
+    may be skewed, have heavy or short tails or several modes, and a scale that varies with x. The
+    density is normalized by a quadrature in one dimension. If held-out rows gain from it, the
+    density is pooled with the conditional density of a Gaussian mixture of inputs and target
+    (``mixture_share_``), which describes clusters of rows, each with its own slopes and scale.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of kernel functions of x that the tilt varies with; "auto" takes 200, or 40 with the
-        closed form.
+        Number of kernel functions of x in the tilt; "auto" means 200, or 40 with the closed form.
     solution : {"likelihood", "closed_form"}, default="likelihood"
-        How the tilt is found: by maximum penalized likelihood, which is a convex problem, or by
+        How the tilt is fitted: by maximum penalized likelihood, which is a convex problem, or by
         score matching with noise on the residual, which is one linear system of sums over rows.
-        Both are normalized in the same way, and chosen from by held-out likelihood.
+        Both are normalized in the same way, and their settings are chosen by held-out likelihood.
     kernel : {"auto", "rbf", "matern"}, default="auto"
-        The kernel over x; "auto" takes the one with the higher evidence.
+        The kernel over x; "auto" chooses the one with the higher evidence.
     bounds : pair, "auto" or None, default=None
-        The smallest and largest value that y can have, ``None`` in place of one for no bound, such
-        as ``(0, None)``. There is no mass outside of them. "auto" finds a bound at 0, and for
-        shares at 1 or 100, where the rows keep to one side of it against all odds.
+        The smallest and largest possible value of y, with ``None`` for no bound, such as ``(0,
+        None)``. There is no mass outside of them. "auto" finds a bound at 0, and for shares at 1 or
+        100, if it is very unlikely by chance that all rows are on one side of it.
     lattice : float, "auto" or None, default=None
-        The distance between neighboring values of a y that is a whole number, a grade or a count;
-        "auto" finds it. The model then gives probabilities: `score_samples` the log of that of y,
-        which is minus infinity between the points.
+        The distance between neighboring values of y, if y is a whole number, a grade or a count;
+        "auto" finds it. The model then gives probabilities: `score_samples` returns the log
+        probability of y, which is minus infinity between the points of the lattice.
     gate : bool, default=True
-        Return the base density (location and scale) alone unless the tilt beats it on held-out
-        rows by more than a standard error.
+        Return the base density (location and scale) unless the tilt improves on it on held-out rows
+        by more than a standard error.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the order in which rows are looked at: which are points, which are in the sample
-        and in which fold. An int gives the same model again.
+        Seed of the order of the rows, which decides which rows are inducing points, which are in
+        the sample, and in which fold. An int gives the same model again.
     verbose : bool, default=False
         Show progress on standard error.
 
@@ -105,23 +103,23 @@ class ConditionalKernelExponentialFamily(
     density_ : kexpfam.model.ConditionalDensity
         The fitted density.
     health_ : kexpfam.model.Health
-        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+        How reliable the density is: ``health_.in_words``, ``health_.findings()``.
     gain_, gain_error_ : float
         Nats per row that the tilt gained over the base density on held-out rows, with the standard
-        error; NaN where there were too few rows to try one.
+        error; NaN if there were too few rows to try one.
     has_tilt_ : bool
-        Whether the model is more than its base density.
+        Whether the model differs from its base density.
     mixture_share_ : float
-        The share of a Gaussian mixture of inputs and target beside the kernel's density; zero where
-        held-out rows want none.
+        The weight of the Gaussian mixture of inputs and target with which the kernel's density is
+        pooled; zero if held-out rows do not gain from it.
     penalty_ : float
-        The penalty of the tilt; infinite where there is none.
+        The penalty of the tilt; infinite if there is no tilt.
     weight_ : float
         The total weight of all rows seen.
     bounds_ : tuple of float
-        The bounds, given or found; infinite where there is none.
+        The bounds, given or found; infinite if there is none.
     target_name_ : str or None
-        The name of y, where it was the name of a column or a series with one.
+        The name of y, if it was the name of a column or a series with a name.
     kernel_ : {"rbf", "matern"}
     length_scale_ : ndarray of shape (n_features,)
         In the units of each input; a large one means that the input hardly matters.
@@ -135,14 +133,15 @@ class ConditionalKernelExponentialFamily(
 
     Notes
     -----
-    Up to 1200 rows the location is exact; beyond that it uses 1024 points (Nyström) and sums over
-    all rows, and its cost is linear in the rows: half a minute a million on one core,
-    where the exact location would take the cube. Everything else is chosen on a sample of at most
-    20 000 rows, which the likeliest tilt is fitted to as well. The closed form is solved from sums
-    over all rows: it takes rows in (`partial_fit`, `merge`) and out (`forget`) afterwards. Its
-    residuals are measured by the location of the first fit.
+    The location is exact for up to 1200 rows. With more rows it uses 1024 inducing points (Nyström)
+    and sums over all rows, and its cost is linear in the number of rows: half a minute per million
+    on one core, while the cost of the exact location is cubic. All settings are chosen on a sample
+    of at most 20 000 rows, and the maximum-likelihood tilt is fitted to this sample as well. The
+    closed form is solved from sums over all rows, so that rows can be added (`partial_fit`,
+    `merge`) and removed (`forget`) afterwards. Its residuals are those of the location of the first
+    fit.
 
-    A file written by `save` holds the points, which are inputs of training rows.
+    A file written by `save` contains the inducing points, which are inputs of training rows.
 
     Examples
     --------
@@ -196,14 +195,14 @@ class ConditionalKernelExponentialFamily(
             of (block, targets) or (block, targets, weights), a Dask array or data frame. Memory
             does not grow with the number of rows.
         y : array of shape (n_samples,), or str
-            The targets; of files and data frames of Dask, the name of the column that holds them;
-            of an iterator, None.
+            The targets; for files and Dask data frames, the name of their column; for an iterator,
+            None.
         sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows; of files, the name of the column that holds them. A
-            weight of two is the same as giving a row twice.
+            Non-negative weights of the rows; for files, the name of their column. A weight of two
+            is the same as giving a row twice.
         checkpoint : path, optional
-            A file that the passes over many rows are saved to every ten seconds. A fit that was cut
-            off goes on from it, and ends as it would have ended; then the file is removed.
+            A file to which the passes over many rows are saved every ten seconds. A fit that was
+            interrupted continues from it with the same result. Afterwards the file is removed.
 
         Returns
         -------
@@ -231,11 +230,11 @@ class ConditionalKernelExponentialFamily(
     def partial_fit(
         self, X: Table, y: Column = None, sample_weight: Weights = None
     ) -> ConditionalKernelExponentialFamily:
-        """Add rows to those that the model has seen; with ``solution="closed_form"``.
+        """Add rows to those that the model was fitted to; needs ``solution="closed_form"``.
 
-        The first call is `fit`: it chooses units, kernel, points, functions and penalty, and the
-        location that residuals are measured by. Later calls keep these, add to the sums over rows
-        and solve for location and tilt again.
+        The first call is `fit`: it chooses units, kernel, inducing points, functions and penalty,
+        and the location that defines the residuals. Later calls keep these, add to the sums over
+        rows, and solve for location and tilt again.
 
         Parameters
         ----------
@@ -252,10 +251,10 @@ class ConditionalKernelExponentialFamily(
     def forget(
         self, X: Table, y: Column = None, sample_weight: Weights = None
     ) -> ConditionalKernelExponentialFamily:
-        """Take rows out of the sums again, exactly (up to rounding).
+        """Remove rows from the sums, exactly (up to rounding).
 
-        What was chosen with them in sight stays as it was: units, kernel, points, functions, scale
-        and penalty. To forget rows altogether, fit again without them.
+        The units, kernel, inducing points, functions, scale and penalty, which were chosen with
+        these rows, stay the same. To remove their influence altogether, fit again without them.
 
         Parameters
         ----------
@@ -347,7 +346,7 @@ class ConditionalKernelExponentialFamily(
 
     @property
     def mixture_share_(self) -> float:
-        """The share of a mixture beside the kernel's density."""
+        """The weight of the mixture that the density is pooled with."""
         return self.density_.share
 
     @property
@@ -384,12 +383,12 @@ class ConditionalKernelExponentialFamily(
         X : array or data frame of shape (n_samples, n_features)
         y : array of shape (n_samples,)
         return_error : bool, default=False
-            Also give an estimate of the quadrature's error in each log density.
+            Also return an estimate of the quadrature error of each log density.
 
         Returns
         -------
         log_density : ndarray of shape (n_samples,)
-            Minus infinity where y is outside the bounds.
+            Minus infinity if y is outside the bounds.
         error : ndarray of shape (n_samples,)
             Only with `return_error`.
         """
@@ -448,8 +447,8 @@ class ConditionalKernelExponentialFamily(
     def cdf(self, X: Table, y: Column) -> Array:
         """The probability of a target no larger than y, at each pair.
 
-        At the rows that a model is tested on, these should be spread evenly over [0, 1] (the
-        probability integral transform).
+        On test rows, these should be uniformly distributed over [0, 1] (the probability integral
+        transform).
 
         Parameters
         ----------
@@ -463,7 +462,7 @@ class ConditionalKernelExponentialFamily(
         return self._at(X, y, "cdf")
 
     def predict(self, X: Table, statistic: str = "mean") -> Array:
-        """One number for each row: the mean, median or mode of its distribution.
+        """The mean, median or mode of y at each row.
 
         Parameters
         ----------
@@ -519,21 +518,22 @@ class ConditionalKernelExponentialFamily(
     def predict_interval(
         self, X: Table, coverage: float = 0.9, kind: str = "equal_tailed"
     ) -> Table:
-        """Intervals that hold y with a given probability.
+        """Intervals that contain y with a given probability.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
         kind : {"equal_tailed", "highest_density"}, default="equal_tailed"
-            One interval with as much probability below as above; or the shortest set, which is
-            several intervals where the density has several modes.
+            One interval with the same probability below and above it, or the shortest set, which
+            may consist of several intervals if the density has several modes.
 
         Returns
         -------
         ndarray or data frame of shape (n_samples, 2), or (n_samples, n_intervals, 2)
-            Lower and upper ends. For "highest_density" with as many intervals as the row with most
-            of them has, from left to right, NaN where a row has fewer; always an array.
+            Lower and upper ends. "highest_density" gives an array with the number of intervals of
+            the row that has most, from left to right; rows with fewer intervals are filled up with
+            NaN.
         """
         rows = self._checked_rows(X)
         checked_name("kind", kind, _KINDS)
@@ -544,7 +544,7 @@ class ConditionalKernelExponentialFamily(
         return self._framed(X, self.density_.quantiles(rows, levels), ["lower", "upper"])
 
     def sample(self, X: Table, n_samples: int = 1, random_state: Seed = None) -> Table:
-        """Targets drawn at each row of X, by inverting the cdf.
+        """Draw targets at each row of X, by inverting the cdf.
 
         Parameters
         ----------
@@ -573,7 +573,7 @@ class ConditionalKernelExponentialFamily(
 def _some_rows(
     source: RowSource, table: PairTable
 ) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-    """Rows to look for mistakes in: as they were given, or a sample where they are many."""
+    """Rows to check: all of them, or a sample if there are many."""
     if isinstance(source, ArrayRows) and source.n_rows <= MOST_ROWS:
         return source.rows, source.target, source.weights
     rows = table.rows

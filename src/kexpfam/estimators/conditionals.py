@@ -19,7 +19,7 @@ __all__ = ["TableConditional"]
 class TableConditional(NamedTuple):
     """Weighted draws of some columns at rows, by `KernelChain.conditional`.
 
-    Every method answers for the rows that the columns were asked for at.
+    All methods refer to the rows for which the distribution was requested.
     """
 
     fitted: ChainFit
@@ -38,7 +38,7 @@ class TableConditional(NamedTuple):
         generator: np.random.Generator,
         index: Any,
     ) -> TableConditional:
-        """Draws given what is there in the other columns."""
+        """Draws given the values of the other columns."""
         given = codes.copy()
         given[:, places] = np.nan
         return cls(fit, codes, places, completed(fit.density, given, n_draws, generator), index)
@@ -54,7 +54,7 @@ class TableConditional(NamedTuple):
 
     @property
     def effective_sample_size(self) -> Array:
-        """How many draws of equal weight would say as much, for each row."""
+        """The number of draws of equal weight with the same precision, for each row."""
         return self.completions.effective_sizes()
 
     def log_density(self) -> tuple[Array, Array]:
@@ -63,7 +63,7 @@ class TableConditional(NamedTuple):
         Returns
         -------
         log_density, error : ndarrays of shape (n_samples,)
-            NaN where one of the values is missing.
+            NaN if one of the values is missing.
         """
         whole = self.codes.copy()
         logs, errors = self.completions.log_density()
@@ -84,7 +84,7 @@ class TableConditional(NamedTuple):
         return joint - logs, errors
 
     def quantiles(self, column: Any, levels: Any = (0.05, 0.5, 0.95)) -> Array:
-        """Quantiles of one of the columns, which must be of numbers or grades (as places).
+        """Quantiles of one of the columns, which must hold numbers or grades (as positions).
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class TableConditional(NamedTuple):
         return np.take_along_axis(values, places, axis=1)
 
     def probabilities(self, column: Any) -> dict[Any, Array]:
-        """How likely each value of one of the columns is, which must have few.
+        """The probability of each value of one of the columns, which must have few values.
 
         Parameters
         ----------
@@ -117,7 +117,8 @@ class TableConditional(NamedTuple):
         Returns
         -------
         dict
-            From values to ndarrays of shape (n_samples,); rare values together as "rare values".
+            A mapping of values to ndarrays of shape (n_samples,); rare values are combined as "rare
+            values".
         """
         place = self._place(column)
         kind = self.fitted.table.kinds[place]

@@ -1,4 +1,4 @@
-"""Why rows are unusual, in the user's units and in words."""
+"""Explanations of unusual rows, in the user's units and in words."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SHOWN = 5
 
 
 class Explanation(NamedTuple):
-    """One column of each row that is least expected given the others.
+    """The column of each row that is most surprising given the others.
 
-    Where a detector finds that all values of a row agree with each other, the row is unusual as a
+    If a detector finds that all values of a row agree with each other, the row is unusual as a
     whole, and the column is the one whose value is least likely by itself.
 
     | name     | shape  | meaning                                                             |
@@ -81,7 +81,7 @@ class Explanation(NamedTuple):
 
 
 def _shown(value: Any) -> str:
-    """In four digits, and large numbers without an exponent."""
+    """Four digits, and large numbers without an exponent."""
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
@@ -93,7 +93,7 @@ def explained(
     found: Expected,
     in_units: Callable[[float, int], float] = lambda number, _: number,
 ) -> Explanation:
-    """Of rows of a table; `in_units` turns the density's number of a column into the user's."""
+    """Explanations of rows; `in_units` turns the density's number of a column into the user's."""
     names, columns = table.labels(), found.columns.tolist()
 
     def ends(numbers: Float[np.ndarray, " n"]) -> list[Any]:
@@ -113,7 +113,7 @@ def explained(
 
 
 def _value(kind: ColumnKind, code: float) -> Any:
-    """What stands in a cell: a number, or the name of a level."""
+    """The value of a cell: a number, or the name of a level."""
     levels = kind.names()
     if levels is None or np.isnan(code):
         whole = _is_whole(kind) and code == np.rint(code)

@@ -1,7 +1,7 @@
-"""Whether the parts of a fit from a file belong to each other.
+"""Checks whether the parts of a fit from a file fit together.
 
-A digest finds damage; a file that somebody made by hand can have a right one, and parts of any
-shape. What would end in an error of NumPy's later on is found here.
+A digest detects damage, but a file that was made by hand can have a correct digest and parts of any
+shape. These checks find what would cause an error in NumPy later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["chain_fits", "conditional_fits", "detector_fits"]
 
 
 def chain_fits(state: ChainFit, n_columns: int) -> bool:
-    """Of a `KernelChain`."""
+    """Check the parts of a `KernelChain`."""
     density, layout = state.density, state.density.layout
     n_numbers, n_scores = len(layout.numerics), density.scores.directions.shape[1]
     fits = len(layout.kinds) == n_columns == len(state.table.kinds)
@@ -57,7 +57,7 @@ def chain_fits(state: ChainFit, n_columns: int) -> bool:
 
 
 def detector_fits(state: AnomalyFit, n_columns: int) -> bool:
-    """Of a `KernelAnomalyDetector`."""
+    """Check the parts of a `KernelAnomalyDetector`."""
     density, n_folds = state.density, len(state.density.experts[0])
     fits = len(state.table.kinds) == n_columns == len(state.tails.center) == len(state.tails.scale)
     fits &= state.table.names is None or len(state.table.names) == n_columns
@@ -76,7 +76,7 @@ def detector_fits(state: AnomalyFit, n_columns: int) -> bool:
 
 
 def conditional_fits(state: ConditionalFit) -> bool:
-    """Of a `ConditionalKernelExponentialFamily`."""
+    """Check the parts of a `ConditionalKernelExponentialFamily`."""
     density = state.density
     fits = density.coefficients.shape == (density.functions.n_functions, N_RESIDUAL_FUNCTIONS)
     mixture, width = density.mixture, len(density.standardizer.center) + 1

@@ -1,8 +1,8 @@
-"""Tables as the kind of data frame that the rows came in, or that `set_output` names.
+"""Tables in the library of the rows, or in the one that `set_output` names.
 
-A method that gives a table for rows X gives a frame where X is one, with its index; draws come as
-the table that the model was fitted to. One number for each row is an array throughout, as the
-predictions of scikit-learn's estimators are.
+A method that returns a table for rows X returns a frame with the index of X if X is a frame. Draws
+are returned as the kind of table that the model was fitted to. One number per row is always an
+array, as are the predictions of scikit-learn's estimators.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONTAINERS = ("default", "pandas", "polars")
 def framed(
     values: Float[np.ndarray, "n k"], names: Sequence[Any], library: Library, index: Any = None
 ) -> Any:
-    """A frame of a library's with these columns, or the array itself."""
+    """A frame of the library with these columns, or the array itself."""
     if library == "pandas":
         import pandas as pd
 
@@ -39,21 +39,21 @@ def framed(
 
 
 class FramesOut:
-    """`set_output`, and frames for what an estimator's methods give."""
+    """`set_output`, and frames as results of an estimator's methods."""
 
     n_features_in_: int
     # What `fit` was given.
     _fitted_library: Library = "numpy"
 
     def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose what methods that give tables give.
+        """Choose the container of the tables that methods return.
 
         Parameters
         ----------
         transform : {"default", "pandas", "polars"} or None, default=None
-            "pandas" and "polars" are frames, whatever was given. "default" is the kind of table
-            that was given: a data frame for a data frame, an array for an array. None changes
-            nothing. (The name is scikit-learn's; `sklearn.set_config` sets all estimators at once.)
+            "pandas" and "polars" always return frames. "default" returns the kind of table that was
+            given: a data frame for a data frame, an array for an array. None changes nothing. (The
+            name is scikit-learn's; `sklearn.set_config` sets all estimators at once.)
 
         Returns
         -------
@@ -66,7 +66,7 @@ class FramesOut:
         return self
 
     def _library(self, given: Library) -> Library:
-        """Of what is given back for a table of a library's."""
+        """The library of the result for a table of the given library."""
         config = getattr(self, "_sklearn_output_config", {})
         chosen = config.get("transform", get_config()["transform_output"])
         return given if chosen == "default" else chosen
@@ -74,7 +74,7 @@ class FramesOut:
     def _framed(
         self, X: Any, values: Float[np.ndarray, "n k"], names: Sequence[Any] | None = None
     ) -> Any:
-        """A table about the rows of X; with the columns of X, unless others are named."""
+        """A table for the rows of X, with the columns of X unless others are named."""
         if names is None:
             names = list(X.columns) if library_of(X) != "numpy" else self._column_names()
         return framed(values, names, self._library(library_of(X)), getattr(X, "index", None))

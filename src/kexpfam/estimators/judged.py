@@ -1,4 +1,4 @@
-"""How far a fit can be believed: all estimators' part."""
+"""How reliable a fit is, for all estimators."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class JudgedFit:
 
     @property
     def health_(self) -> Health:
-        """How far the density can be believed."""
+        """How reliable the density is."""
         return self.fitted_.health
 
     @property
     def gain_(self) -> float:
-        """Nats per row that the model gained over its base density on held-out rows."""
+        """The gain over the base density on held-out rows, in nats per row."""
         return self.health_.comparison.gain
 
     @property
@@ -31,5 +31,5 @@ class JudgedFit:
 
     @property
     def has_tilt_(self) -> bool:
-        """Whether the model is more than its base density."""
+        """Whether the model differs from its base density."""
         return self.fitted_.density.has_tilt

@@ -32,12 +32,12 @@ __all__ = ["KernelAnomalyDetector"]
 class KernelAnomalyDetector(Saved, BaseEstimator):
     """Finds unusual rows in a table of numbers and categories, at a stated false-alarm rate.
 
-    A row is unusual where the density of the table is low. The density is a pool of the Gaussian
-    mixtures that `KernelChain` begins with and of a nearest-neighbor density. Noise is added to
-    every column, so that columns with few different values do not decide everything. Every training
-    row is judged by densities that were fitted without it (five folds), and the resulting scores
-    say how high the score of an ordinary row can be: a new row is an anomaly if its p-value, the
-    share of training rows at least as unusual, is at most `false_alarms`.
+    A row is unusual if the density of the table is low there. The density pools the Gaussian
+    mixtures of `KernelChain` and a nearest-neighbor density. Noise is added to every column, so
+    that columns with few different values do not dominate the score. Every training row is scored
+    by densities that were fitted without it (five folds), which gives the distribution of the
+    scores of ordinary rows. A new row is an anomaly if its p-value, the share of training rows that
+    are at least as unusual, is at most `false_alarms`.
 
     The interface is that of PyOD's detectors: a larger `decision_function` is more abnormal, and
     labels are 1 for anomalies and 0 for ordinary rows. This is the opposite of scikit-learn's
@@ -47,10 +47,10 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     Parameters
     ----------
     false_alarms : float, default=0.01
-        The share of ordinary rows that may be taken for anomalies.
+        The share of ordinary rows that may be flagged.
     columns : None, str or mapping, default=None
-        What columns are, where it is not what their dtype and values say; see `KernelChain`.
-        Numbers of all kinds are taken as real numbers.
+        The kinds of columns for which dtype and values suggest a wrong one; see `KernelChain`.
+        Numbers of all kinds are treated as real numbers.
     random_state : int, RandomState, Generator or None, default=None
         Seed of folds and starts.
     verbose : bool, default=False
@@ -59,28 +59,28 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     Attributes
     ----------
     decision_scores_ : ndarray of shape (n_samples,)
-        How abnormal each training row is, by densities that were fitted without it.
+        The anomaly score of each training row, from densities that were fitted without it.
     p_values_ : ndarray of shape (n_samples,)
         The share of training rows that are at least as abnormal.
     threshold_ : float
         Scores above it have a p-value of at most `false_alarms`.
     labels_ : ndarray of shape (n_samples,)
-        1 for training rows above the threshold, 0 for the others.
+        1 for training rows above the threshold, 0 for others.
     column_kinds_ : dict
-        What each column was taken for.
+        The kind of each column.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
     Notes
     -----
-    If the training rows are known to be ordinary, an ordinary new row is taken for an anomaly with
-    a probability of about `false_alarms` (conformal p-values by cross-fitting). If they hold
-    anomalies themselves, `false_alarms` is the share of training rows that is flagged, which PyOD
-    calls `contamination`.
+    If the training rows are known to be ordinary, an ordinary new row is flagged with a probability
+    of about `false_alarms` (conformal p-values by cross-fitting). If they contain anomalies
+    themselves, `false_alarms` is the share of training rows that are flagged, which PyOD calls
+    `contamination`.
 
-    Missing values are left out: they make a row neither more nor less unusual. A category that was
+    Missing values are left out and make a row neither more nor less unusual. A category that was
     never seen counts as one that occurs once in all rows. At most 50 000 distinct rows are used.
-    Neighbors are looked for among 4000 of them, which a file written by `save` contains in robust
+    Neighbors are searched among 4000 of them, which a file written by `save` contains in robust
     units.
 
     Examples
@@ -113,12 +113,12 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Table, y: object = None) -> KernelAnomalyDetector:
-        """Fit the densities, and judge every row by those that did not see it.
+        """Fit the densities, and score every row by those that were fitted without it.
 
         Parameters
         ----------
         X : data frame or array of shape (n_samples, n_features)
-            Rows that are ordinary, or most of them; NaN or None where a value is missing.
+            Rows that are all or mostly ordinary, with NaN or None for missing values.
         y : ignored
 
         Returns
@@ -159,12 +159,12 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
 
     @property
     def contamination(self) -> float:
-        """PyOD's name of `false_alarms`."""
+        """PyOD's name for `false_alarms`."""
         return self.false_alarms
 
     @property
     def column_kinds_(self) -> dict[Any, Any]:
-        """What each column was taken for."""
+        """The kind of each column."""
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         return dict(zip(names, self.fitted_.table.kinds, strict=True))
 
@@ -173,9 +173,9 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         return self.fitted_.table.codes(checked_table(self, X, reset=False))
 
     def decision_function(self, X: Table) -> Array:
-        """How abnormal each row is: −log density, averaged over the folds' densities.
+        """The anomaly score of each row: −log density, averaged over the densities of the folds.
 
-        For training rows take `decision_scores_`: here they are judged by densities that saw them.
+        For training rows use `decision_scores_`, because the densities here were fitted to them.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         return self.fitted_.density.abnormality(self.fitted_.numbers(codes)).mean(axis=1)
 
     def score_samples(self, X: Table) -> Array:
-        """How ordinary each row is: minus `decision_function`, as in scikit-learn.
+        """Minus `decision_function`: lower is more abnormal, as in scikit-learn.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         return (self.p_values(X) <= float(self.false_alarms)).astype(int)
 
     def fit_predict(self, X: Table, y: object = None) -> Array:
-        """Labels of the training rows, each by densities that were fitted without it.
+        """Fit, and return the labels of the training rows, from densities fitted without them.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         return self.fit(X).labels_
 
     def explain(self, X: Table, coverage: float = 0.9) -> Explanation:
-        """The column that makes each row unusual, and what was to be expected there.
+        """The column that makes each row unusual, and the values that were expected there.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
         return self._explained(codes, np.zeros(len(codes), int), coverage)
 
     def explain_training_rows(self, X: Table, places: Any, coverage: float = 0.9) -> Explanation:
-        """The same for some of the rows of `fit`, by densities that were fitted without them.
+        """The same for some of the training rows, by densities that were fitted without them.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class KernelAnomalyDetector(Saved, BaseEstimator):
     def _explained(
         self, codes: Float[np.ndarray, "n d"], folds: Int[np.ndarray, " n"], coverage: float
     ) -> Explanation:
-        """Of rows, each by the densities without its fold."""
+        """Explanations of rows, each by the densities fitted without its fold."""
         fit, coverage = self.fitted_, checked_share("coverage", coverage)
         found = expected_without_folds(fit, codes, folds, coverage)
 

@@ -1,4 +1,4 @@
-"""`KernelChain`: the density of a table as it is, mixed, bounded and incomplete."""
+"""`KernelChain`: the density of a table of mixed, bounded and incomplete columns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kexpfam.estimators.conditionals import TableConditional
 from kexpfam.estimators.explanations import Explanation, explained
 from kexpfam.estimators.file_checks import chain_fits
 from kexpfam.estimators.frames import FramesOut
+from kexpfam.estimators.independent_draws import IndependentDraws
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.mixed_rows import checked_table
@@ -38,29 +39,31 @@ _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 _IMPUTING_DRAWS = 32
 
 
-class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, BaseEstimator):
+class KernelChain(
+    FramesOut, Saved, JudgedFit, IndependentDraws, MeanLogDensity, DensityMixin, BaseEstimator
+):
     """The density of a table of numbers, counts, grades and categories, with missing values.
 
-    The density is a product, one column given the ones before, and every factor is normalized
-    exactly. A mixture of Gaussians gives all of them at once for the numbers; kernel ridge
-    regression and kernel tilts bend those that held-out rows want bent; categories have a softmax
-    with kernel functions of the columns before.
+    The density is a product over the columns, each given the ones before, and every factor is
+    normalized exactly. A mixture of Gaussians gives the factors of all numbers. If held-out rows
+    gain from it, they are improved by kernel ridge regression and kernel tilts. Categories have a
+    softmax with kernel functions of the columns before.
 
     Parameters
     ----------
     columns : None, str or mapping, default=None
-        What columns are, where it is not what their dtype and values say: a mapping from names (or
-        numbers) of columns to kinds, such as ``{"age": "count", "share": ("bounded", 0, 1)}``, or
-        one kind for all columns. Kinds are "real", "bounded", "whole", "count", "grade",
+        The kinds of columns for which dtype and values suggest a wrong one: a mapping from names
+        (or numbers) of columns to kinds, such as ``{"age": "count", "share": ("bounded", 0, 1)}``,
+        or one kind for all columns. Kinds are "real", "bounded", "whole", "count", "grade",
         "category" and "boolean"; see `column_kinds_` for those that were found. Numbers after
         "bounded" are bounds, None for an open end; after "real", "whole" and "count" they are
         atoms: values that have a probability of their own, such as ``("real", 0.0)``. After "grade"
-        come the levels in their order.
+        follow the levels in their order.
     marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
-        Monotone map of each number, as in `KernelDiffusion`.
+        Monotone map of each column of numbers, as in `KernelDiffusion`.
     gate : bool, default=True
-        Return the base density alone (the mixture, and frequencies of the categories) unless the
-        chain beats it on held-out rows by more than a standard error.
+        Return the base density (the mixture, and frequencies of the categories) unless the chain is
+        better by more than a standard error on held-out rows.
     random_state : int, RandomState, Generator or None, default=None
         Seed of folds, starts and draws.
     verbose : bool, default=False
@@ -77,12 +80,11 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     density_ : kexpfam.model.ChainDensity
         The fitted density, of rows as numbers.
     health_ : kexpfam.model.Health
-        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+        How reliable the density is: ``health_.in_words``, ``health_.findings()``.
     gain_, gain_error_ : float
-        Nats per row that the chain gained over its base density on held-out rows, with the standard
-        error.
+        The gain over the base density on held-out rows, in nats per row, with its standard error.
     has_tilt_ : bool
-        Whether the model is more than its base density.
+        Whether the model differs from its base density.
     base_search_ : AverageSearch
         Size, shrinkage and held-out likelihood of the base density's mixtures.
     marginals_ : {"gaussianize", "yeo_johnson", None}
@@ -94,14 +96,14 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     -----
     Log densities are with respect to length for columns with densities, and to counting for the
     others: the sum of the logarithms of a density per unit of each "real" or "bounded" column, and
-    of the probabilities of all other values. They can be compared only between models that take the
-    columns to be of the same kinds. A row with missing values has the log density of what is there,
-    given what is missing. Values outside of the bounds and categories that were never seen have
-    none (minus infinity); rare categories are pooled, and a pool has one probability.
+    of the probabilities of all other values. They can only be compared between models whose columns
+    are of the same kinds. The log density of a row with missing values is that of its other values,
+    given which are missing. It is minus infinity for values outside of the bounds and for
+    categories that were never seen. Rare categories are pooled, and a pool has one probability.
 
-    Of more than 50 000 distinct rows the mixture is fitted to all, and everything beside it to a
-    quarter of them, 50 000 at most. A file written by `save` holds points of kernels, which are
-    training rows after their monotone maps.
+    With more than 50 000 distinct rows, the mixture is fitted to all of them, and everything else
+    to a quarter, at most 50 000. A file written by `save` contains points of kernels, which are
+    training rows after the monotone maps.
 
     Examples
     --------
@@ -142,13 +144,13 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         ----------
         X : data frame, array, path, list of paths, pyarrow dataset, iterator or Dask collection
             A pandas or polars frame with columns of any kind but dates and free text, or an array
-            of numbers or objects; NaN or None where a value is missing. Or files, a dataset, an
-            iterator of frames or arrays (or of pairs with their weights), or a Dask data frame or
-            array, in memory that does not grow with the rows.
+            of numbers or objects, with NaN or None for missing values. Files, a dataset, an
+            iterator of frames or arrays (or of pairs with weights), and a Dask data frame or array
+            are read in memory that does not grow with the rows.
         y : ignored
         sample_weight : array of shape (n_samples,), or str, optional
-            Non-negative weights of the rows. A weight of two is the same as giving a row twice. Of
-            files and Dask data frames, the name of the column that holds them.
+            Non-negative weights of the rows. A weight of two is the same as giving a row twice. For
+            files and Dask data frames, the name of their column.
 
         Returns
         -------
@@ -170,8 +172,8 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     def as_numbers(self, X: Table) -> Array:
         """X as the rows of numbers that `density_` takes.
 
-        A level is its place among the levels of its column, NaN stands for what is missing, and an
-        infinite number for a level that was never seen.
+        A level is its position among the levels of its column, NaN stands for a missing value, and
+        an infinite number for a level that was never seen.
 
         Parameters
         ----------
@@ -227,13 +229,13 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         return self.fitted_.marginals
 
     def score_samples(self, X: Table, return_error: bool = False) -> ArrayOrPair:
-        """Normalized log density of what is there in each row of X.
+        """Normalized log density of the values in each row of X.
 
         Parameters
         ----------
         X : data frame or array of shape (n_samples, n_features)
         return_error : bool, default=False
-            Also give an estimate of the quadratures' error in each log density.
+            Also return an estimate of the quadrature error of each log density.
 
         Returns
         -------
@@ -246,11 +248,11 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         return (logs, errors) if return_error else logs
 
     def contributions(self, X: Table) -> Table:
-        """The terms of the chain rule: what each column adds to a row's log density.
+        """The term of each column in the log density of a row, by the chain rule.
 
-        Columns are taken in the order of the chain (categories, whole numbers and grades, numbers
-        with densities), each given the ones before. The terms of a row add up to `score_samples`;
-        what is missing has a term of zero.
+        The order of the chain is: categories, whole numbers and grades, numbers with densities,
+        each given the ones before. The terms of a row add up to `score_samples`; a missing value
+        has a term of zero.
 
         Parameters
         ----------
@@ -265,11 +267,11 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         return self._framed(X, found)
 
     def explain(self, X: Table, coverage: float = 0.9) -> Explanation:
-        """The column that makes each row unusual, and what was to be expected there.
+        """The column that makes each row unusual, and the values that were expected there.
 
-        Every value is compared with what could stand there given all other values of its row. The
-        surprise of a value is −log of the probability of one that is no likelier: 3 for one in
-        twenty, 4.6 for one in a hundred, infinite for what has no probability.
+        Every value is compared with its distribution given all other values of the row. The
+        surprise of a value is −log of the probability of a value that is no likelier: 3 for one in
+        twenty, 4.6 for one in a hundred, infinite for values of probability zero.
 
         Parameters
         ----------
@@ -307,7 +309,7 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         Returns
         -------
         gradient : ndarray or data frame of shape (n_samples, n_features)
-            NaN in columns of whole numbers, grades and categories, and where a value is missing.
+            NaN in columns of whole numbers, grades and categories, and for missing values.
         """
         codes = self.as_numbers(X)
         return self._framed(X, self.density_.gradient(codes))
@@ -329,10 +331,10 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> Table:
         """Complete rows drawn from the model.
 
-        Numbers are drawn between the smallest and the largest of the rows fitted to, and about
-        half a standard deviation beyond: what little the density has further out, no row supports.
-        Where rows with missing values differ from others, there are as many such rows among the
-        draws as there were in training, with all values filled in.
+        Numbers are drawn between the smallest and the largest training value and up to about half a
+        standard deviation beyond, because no row supports the small mass further out. If rows with
+        missing values differ from others, draws contain as many such rows as the training rows,
+        with all values filled in.
 
         Parameters
         ----------
@@ -342,7 +344,8 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         Returns
         -------
         data frame or ndarray of shape (n_samples, n_features)
-            Of the kind that the model was fitted to, every column with its dtype; see `set_output`.
+            The kind of table that the model was fitted to, with the dtype of every column; see
+            `set_output`.
         """
         check_is_fitted(self)
         generator = seeded(random_state)
@@ -350,25 +353,8 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
         table = self.fitted_.table
         return table.table(codes, generator, library=self._library(table.library))
 
-    def sample_with_diagnostics(
-        self, n_samples: int, random_state: Seed = None
-    ) -> tuple[Table, None]:
-        """Draws, which are independent: there are no Markov chains to look at.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState, Generator or None, default=None
-
-        Returns
-        -------
-        draws : data frame or ndarray of shape (n_samples, n_features)
-        chains : None
-        """
-        return self.sample(n_samples, random_state), None
-
     def impute(self, X: Table, random_state: Seed = None) -> Table:
-        """X with every missing value drawn, given the other values of its row.
+        """X with every missing value drawn given the other values of its row.
 
         Call it several times with other seeds for multiple imputations.
 
@@ -396,14 +382,15 @@ class KernelChain(FramesOut, Saved, JudgedFit, MeanLogDensity, DensityMixin, Bas
     ) -> TableConditional:
         """The distribution of some columns given the others, at each row of X.
 
-        By weighted draws (sequential importance sampling), which say themselves how many of them
-        count. Where the model is its mixture alone and the columns have densities, draws are exact.
+        It is estimated by weighted draws (sequential importance sampling); `effective_sample_size`
+        of the result tells how many of them count. If the model consists of its mixture only and
+        the columns have densities, the draws are exact.
 
         Parameters
         ----------
         X : data frame or array of shape (n_samples, n_features)
-            Values in `columns` are not looked at, but by `log_density`. Other missing values are
-            drawn along, that is, integrated out.
+            Values in `columns` are only used by `log_density`. Other missing values are drawn as
+            well, and thereby integrated out.
         columns : name, number, or sequence of them
         n_draws : int, default=256
             Draws for each row.

@@ -27,6 +27,7 @@ from kexpfam.data.rows import RowSource
 from kexpfam.estimators.additive import SUMS_LEFT_OUT, AdditiveRows
 from kexpfam.estimators.checkpointing import checkpointed
 from kexpfam.estimators.checks import checked_flag, checked_rows
+from kexpfam.estimators.independent_draws import IndependentDraws
 from kexpfam.estimators.judged import JudgedFit
 from kexpfam.estimators.mean_log_density import MeanLogDensity
 from kexpfam.estimators.reading import read_rows
@@ -58,9 +59,9 @@ _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
 # More steps than any fit asks for.
 _MOST_STEPS = 10_000
 _NO_TILT = (
-    "This model is its base density alone, which is not a sum over rows: they can be added or "
-    "taken away only by another fit. To have a tilt in any case, start with partial_fit or give "
-    "n_components a number."
+    "This model is its base density, which is not computed from sums over rows, so that rows can "
+    "only be added or removed by another fit. To always fit a tilt, start with partial_fit or "
+    "give n_components a number."
 )
 
 
@@ -68,6 +69,7 @@ class KernelDiffusion(
     AdditiveRows,
     Saved,
     JudgedFit,
+    IndependentDraws,
     MeanLogDensity,
     RealColumns,
     SurprisingValues,
@@ -76,32 +78,33 @@ class KernelDiffusion(
 ):
     """Density estimation with several noise levels, each fitted in closed form.
 
-    One pass over the rows gives the score of the data smoothed at every noise level. Moving rows
-    along the probability flow through the levels gives a normalized log density, with no
-    normalizing constant to estimate, and moving draws the other way samples.
+    One pass over the rows gives the score of the data smoothed at every noise level. The normalized
+    log density is computed by moving rows along the probability flow through the levels, and no
+    normalizing constant has to be estimated. Draws are made by moving draws of the highest level in
+    the opposite direction.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of Fourier features, in cosine-sine pairs: an odd number is rounded up. "auto" takes
-        1024, or none where a trial on held-out rows gains too little over the base density (but
-        `partial_fit` always takes them: rows can be added to nothing else).
+        Number of Fourier features, in cosine-sine pairs; an odd number is rounded up. "auto" means
+        1024, or none if a trial on held-out rows gains too little over the base density (except in
+        `partial_fit`, because rows can only be added to the sums of the features).
     basis : "auto" or InteractionFeatures, default="auto"
         How frequencies are drawn; "auto" chooses their range and orders on held-out rows.
     marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
-        Monotone map of each column: a power transform, or that and the smooth map which makes the
-        column standard normal. "auto" decides by held-out likelihood.
+        Monotone map of each column: a power transform, or a power transform followed by the smooth
+        map that makes the column standard normal. "auto" chooses by held-out likelihood.
     n_levels : int, default=6
         Noise levels, equally spaced in the logarithm.
     noise_range : "auto" or pair of float, default="auto"
-        The lowest and highest noise, in deviations of the whitened rows. What the model gives is
-        the density of the rows with the lowest noise added; "auto" stays well below the finest
-        structure of the base density.
+        The lowest and highest noise, in standard deviations of the whitened rows. The model
+        estimates the density of the rows with the lowest noise added; "auto" chooses it well below
+        the finest structure of the base density.
     tolerance : float, default=1e-3
-        Of the flow's solver: the error in a log density, in nats, that its steps may add up to.
+        The total error of a log density, in nats, that the steps of the flow's solver may cause.
     gate : bool, default=True
-        Return the base density alone unless the model beats it on rows that a fit of the same kind
-        had not seen, by more than a standard error.
+        Return the base density unless the model is better by more than a standard error, on rows
+        that had no part in a fit of the same kind.
     random_state : int, RandomState, Generator or None, default=None
         Seed of frequencies, folds and draws.
     verbose : bool, default=False
@@ -112,20 +115,20 @@ class KernelDiffusion(
     density_ : kexpfam.model.FlowDensity
         The fitted density.
     health_ : kexpfam.model.Health
-        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+        How reliable the density is: ``health_.in_words``, ``health_.findings()``.
     gain_, gain_error_ : float
-        Nats per row that the model gained over its base density on held-out rows, with the
-        standard error; NaN where no tilt was tried.
+        The gain over the base density on held-out rows, in nats per row, with its standard error;
+        NaN if no tilt was tried.
     has_tilt_ : bool
-        Whether the model is more than its base density.
+        Whether the model differs from its base density.
     noise_scales_ : ndarray of shape (n_levels,)
     penalties_ : ndarray of shape (n_levels,)
-        Of each level; infinite where a level takes over the tilt of the one above, or has none.
+        The penalty of each level; infinite if a level has no tilt, or the tilt of the level above.
     losses_ : ndarray of shape (n_levels,)
         Held-out loss of each level relative to the base density, in nats along the flow; minus
-        their sum is the gain that was foreseen.
+        their sum is the expected gain.
     basis_ : InteractionFeatures
-        The frequencies' range and orders.
+        The range and orders of the frequencies.
     base_search_ : AverageSearch
         Size, shrinkage and held-out likelihood of the base density's mixtures.
     marginals_ : {"gaussianize", "yeo_johnson", None}
@@ -134,9 +137,8 @@ class KernelDiffusion(
         Width of the cells over which the values of a tied (discrete or coarsely written) column
         were spread; zero for the others.
     n_steps_ : int
-        Steps of the flow's solver that meet the tolerance at draws of the base density; rows where
-        they do not get steps half as long. 0 where the base density is alone, which is known
-        exactly.
+        Steps of the flow's solver, which meet the tolerance at draws of the base density; other
+        rows may get shorter steps. 0 without a tilt, where the density is known exactly.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
@@ -147,10 +149,10 @@ class KernelDiffusion(
 
     Notes
     -----
-    `partial_fit` and `forget` change the sums that the tilt is solved from. The base density and
-    the marginal maps are not sums over rows: they stay those of the first fit. Give that one
-    enough rows, and fit anew when rows come from where it had none. Rows that are added judge the
-    model before it learns from them, and `gain_` follows.
+    `partial_fit` and `forget` change the sums from which the tilt is solved. The base density and
+    the marginal maps are not sums over rows and remain those of the first fit. Use enough rows for
+    the first fit, and fit again if later rows are in a region where it had none. Rows that are
+    added are first used to judge the model, which updates `gain_`.
 
     Examples
     --------
@@ -204,7 +206,7 @@ class KernelDiffusion(
             As for `KernelExponentialFamily.fit`: files, datasets, iterators, Dask collections.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows; of files, the name of the column that holds them.
+            Non-negative weights of the rows; for files, the name of their column.
         checkpoint : path, optional
             As for `KernelExponentialFamily.fit`. Used only if there is a tilt to be fitted.
 
@@ -215,7 +217,7 @@ class KernelDiffusion(
         return self._fit(self._settings(), X, sample_weight, checkpoint)
 
     def _fit_first(self, X: Any, sample_weight: Any) -> KernelDiffusion:
-        """With the sums of a tilt in any case: rows can be added to nothing else."""
+        """Always sums for a tilt, because rows can only be added to them."""
         settings = self._settings()
         if settings.n_components == "auto":
             settings = replace(settings, n_components=N_COMPONENTS, keep_sums=True)
@@ -276,7 +278,7 @@ class KernelDiffusion(
 
     @property
     def basis_(self) -> InteractionFeatures:
-        """The frequencies' range and orders."""
+        """The range and orders of the frequencies."""
         return self.fitted_.features
 
     @property
@@ -343,7 +345,7 @@ class KernelDiffusion(
         ----------
         X : array or data frame of shape (n_samples, n_features)
         return_error : bool, default=False
-            Also give an estimate of each log density's numerical error.
+            Also return an estimate of the numerical error of each log density.
 
         Returns
         -------
@@ -363,9 +365,9 @@ class KernelDiffusion(
     def gradient(self, X: Table) -> Table:
         """∇log p at each row of X: the derivative of `score_samples`.
 
-        It is carried along the probability flow, there and back, and takes a few times as long as
-        `score_samples`. For the score of the data at a noise level see `smoothed_gradient`, which
-        takes a thousandth of the time.
+        It is computed along the probability flow and takes a few times as long as `score_samples`.
+        For the score of the data at a noise level see `smoothed_gradient`, which takes a thousandth
+        of the time.
 
         Parameters
         ----------
@@ -396,17 +398,17 @@ class KernelDiffusion(
     def smoothed_gradient(self, X: Table, noise_scale: float | None = None) -> Table:
         """The score of the data at a noise level: ∇log of the density of rows with noise added.
 
-        This is what the levels are fitted to, and what the flow is made of. At the lowest level it
-        estimates the same thing as `gradient`, in another way: the two agree as far as the levels
-        agree with each other, and exactly where the model is its base density alone.
+        The levels are fitted to this score, and it defines the flow. At the lowest level it
+        estimates the same quantity as `gradient` in another way: the two agree as far as the levels
+        agree with each other, and exactly if the model is its base density.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         noise_scale : float, optional
-            The standard deviation of the noise, in whitened coordinates; the lowest level by
-            default, and no less than that. From the highest level on, the score is that of the
-            smoothed base density.
+            The standard deviation of the noise, in whitened coordinates; by default, and at least,
+            that of the lowest level. From the highest level on, the score is that of the smoothed
+            base density.
 
         Returns
         -------
@@ -468,23 +470,6 @@ class KernelDiffusion(
         if method == "flow":
             return self._drawn(self.density_.sample(n_samples, generator))
         return self._drawn(walk_draws(self.density_, n_samples, generator, int(seeds[1])))
-
-    def sample_with_diagnostics(
-        self, n_samples: int, random_state: Seed = None
-    ) -> tuple[Table, None]:
-        """Draws, which are independent: there are no Markov chains to look at.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState, Generator or None, default=None
-
-        Returns
-        -------
-        draws : ndarray or data frame of shape (n_samples, n_features)
-        chains : None
-        """
-        return self.sample(n_samples, random_state), None
 
     def impute(self, X: Table, random_state: Seed = None) -> Table:
         """X with every missing value (NaN) drawn, given the other values of its row.

@@ -1,4 +1,4 @@
-"""`KernelExponentialFamily`: the estimator, a thin shell over the pipeline."""
+"""`KernelExponentialFamily`: a density with one noise level, fitted by the pipeline."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ class KernelExponentialFamily(
 ):
     """Density estimation with a kernel exponential family, by denoising score matching.
 
-    The density is log p(x) = f(x) + log q0(x) − log Z, where q0 is a base density that fixes the
-    tails and f is a combination of random Fourier features. Its coefficients minimize the score
-    matching loss of the data with noise added, averaged over the noise in closed form.
+    The density is log p(x) = f(x) + log q0(x) − log Z, where q0 is a base density that determines
+    the tails and f is a linear combination of random Fourier features. Its coefficients minimize
+    the score matching loss of the data with noise added, averaged over the noise in closed form.
 
-    Rows are standardized inside. Hyper-parameters (`length_scale`, `noise_scale`) are given and
-    reported in standardized units, that is in standard deviations of each column; everything
-    evaluated (log densities, gradients, Laplacians, `base_`) is in the units of the data.
+    Rows are standardized internally. The hyperparameters `length_scale` and `noise_scale` are given
+    and reported in standardized units, that is in standard deviations of each column. Log
+    densities, gradients, Laplacians and `base_` are in the units of the data.
 
     Parameters
     ----------
@@ -90,39 +90,38 @@ class KernelExponentialFamily(
         The kernel's length-scale in each column.
     base : {"mixture", "averaged_mixture", "gaussian", "uniform", "boxes", "auto"} or object, \
             default="mixture"
-        The base density q0: a family to fit ("boxes" are a mixture of boxes with soft edges, for
-        data that end abruptly, and "auto" takes them, or an average of many Gaussians, where
-        held-out rows prefer one of them to the mixture of few), or any object with
-        ``log_density(X)``, ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the
-        data's units.
+        The base density q0: a family to fit ("boxes" is a mixture of boxes with soft edges, for
+        data that end abruptly; "auto" chooses it, or an average of many Gaussians, if held-out rows
+        prefer one of them to the mixture of few), or any object with ``log_density(X)``,
+        ``gradient(X)`` and ``sample(n, generator)`` (and ``hessian(X)``) in the data's units.
     noise : {"auto", "gaussian", "laplace", "uniform"}, None or object, default="auto"
-        The distribution of the noise. "auto" is Gaussian noise where the basis averages over it in
-        closed form, else none. None is plain score matching. ``MonteCarloNoise(distribution)`` and
-        ``TaylorNoise(distribution)`` average approximately, with any basis.
+        The distribution of the noise. "auto" is Gaussian noise if the basis averages over it in
+        closed form, otherwise none. None is plain score matching. ``MonteCarloNoise(distribution)``
+        and ``TaylorNoise(distribution)`` average approximately, with any basis.
     noise_scale : "auto" or float, default="auto"
         Standard deviation of the noise.
     penalty : "auto" or float, default="auto"
         The ridge penalty λ on the coefficients.
     solution : {"closed_form", "likelihood"}, default="closed_form"
         How the coefficients are found: by denoising score matching in closed form, or, in one or
-        two columns, as those of the largest penalized likelihood, which is convex and starts from
-        the closed form. Length-scale and penalty of the likelihood are chosen on folds of the
-        rows, whatever `criterion` says. For a basis of Fourier functions ("fourier", "grid").
+        two columns, by maximum penalized likelihood, which is a convex problem solved from the
+        closed form. Length-scale and penalty of the likelihood are chosen by cross-validation,
+        whatever `criterion` is. The basis must consist of Fourier functions ("fourier", "grid").
     criterion : {"score_matching", "likelihood"}, default="score_matching"
         What tuning minimizes on held-out rows: the noise-free score matching loss, or the
         negative log-likelihood.
     tuning : {"adam", "folds"} or Tuning, default="adam"
-        "adam" follows the gradient of the criterion through the closed form, then re-chooses
-        penalty and noise scale by cross-validation; "folds" only cross-validates.
+        "adam" follows the gradient of the criterion through the closed form, and then chooses
+        penalty and noise scale again by cross-validation; "folds" only cross-validates.
     normalizer : {"auto", "importance", "quadrature"} or object, default="auto"
-        How the normalizing constant is found: by quadrature, which is for one or two columns and
-        exact for practical purposes, or by importance sampling. "auto" is quadrature where it can
-        be had.
+        How the normalizing constant is computed: by quadrature, which is possible in one or two
+        columns and practically exact, or by importance sampling. "auto" is quadrature if it is
+        possible.
     standardize : bool, default=True
         Whether columns are brought to zero mean and unit variance before fitting.
     gate : bool, default=True
-        Return the base density alone unless the model beats it on rows that a fit of the same kind
-        had not seen, by more than a standard error.
+        Return the base density unless the model is better by more than a standard error, on rows
+        that had no part in a fit of the same kind.
     random_state : int, RandomState, Generator or None, default=None
         Seed of frequencies, mini-batches, folds and draws.
     verbose : bool, default=False
@@ -133,31 +132,31 @@ class KernelExponentialFamily(
     density_ : kexpfam.model.TiltedDensity
         The fitted density.
     health_ : kexpfam.model.Health
-        How far the density can be believed: ``health_.in_words``, ``health_.findings()``.
+        How reliable the density is: ``health_.in_words``, ``health_.findings()``.
     gain_, gain_error_ : float
-        Nats per row that the model gained over its base density on held-out rows, with the
-        standard error; NaN where no tilt was tried.
+        The gain over the base density on held-out rows, in nats per row, with its standard error;
+        NaN if no tilt was tried.
     has_tilt_ : bool
-        Whether the model is more than its base density.
+        Whether the model differs from its base density.
     coefficients_ : ndarray of shape (n_components,)
     frequencies_ : ndarray of shape (n_frequencies, n_features)
         Of a Fourier basis, length-scales included, in standardized units.
     length_scale_ : ndarray of shape (n_features,)
     noise_scale_ : float
     penalty_ : float
-        Infinite where nothing beat the base density, which is then the model.
+        Infinite if nothing was better than the base density, which is then the model.
     base_ : object
         The base density in the data's units: `log_density`, `gradient`, `hessian`, `sample`.
     log_normalizer_, log_normalizer_error_ : float
         log Z and its standard error.
     effective_sample_size_ : float
-        Of the draws that estimate log Z (NaN for quadrature).
+        The effective sample size of the draws that estimate log Z; NaN for quadrature.
     pareto_shape_ : float
-        Tail shape of the importance weights; above 0.7 they are not to be trusted.
+        Tail shape of the importance weights; above 0.7 they are not reliable.
     moments_ : record of arrays
-        The sums over rows, from which `partial_fit`, `merge` and `forget` go on.
+        The sums over rows, which `partial_fit`, `merge` and `forget` change.
     weight_ : float
-        The total weight of all rows seen.
+        The total weight of all rows.
     tuning_history_ : list of dict
         Step, loss relative to the base density, penalty, noise scale and length-scales.
     loss_surface_ : LossSurface or None
@@ -167,13 +166,12 @@ class KernelExponentialFamily(
 
     Notes
     -----
-    What is returned was compared with its base density: the same settings were fitted without a
-    fifth of the rows, base density and all, and these rows judged both. Where the model did not
-    win, the base density is returned, and `health_` says so. With ``gate=False`` the model is
-    returned whatever they say.
+    The model is compared with its base density: both are fitted with the same settings to four
+    fifths of the rows and judged on the others. If the model is not better, the base density is
+    returned, and `health_` says so. With ``gate=False`` the model is returned in any case.
 
-    Rows with equal values always stand on the same side of a split, and a weight of two is the
-    same as a repetition.
+    Rows with equal values are always on the same side of a split, and a weight of two is the same
+    as a repetition.
 
     References
     ----------
@@ -251,10 +249,10 @@ class KernelExponentialFamily(
             grow with the number of rows.
         y : ignored
         sample_weight : array of shape (n_samples,), optional
-            Non-negative weights of the rows; of files, the name of the column that holds them.
+            Non-negative weights of the rows; for files, the name of their column.
         checkpoint : path, optional
-            A file that the pass over the rows is saved to every ten seconds. A fit that was cut off
-            goes on from it, and ends as it would have ended; then the file is removed.
+            A file to which the pass over the rows is saved every ten seconds. A fit that was
+            interrupted continues from it with the same result. Afterwards the file is removed.
 
         Returns
         -------
@@ -314,12 +312,12 @@ class KernelExponentialFamily(
 
     @property
     def effective_sample_size_(self) -> float:
-        """Of the draws that estimate log Z; NaN where a quadrature does."""
+        """The effective sample size of the draws that estimate log Z; NaN for a quadrature."""
         return self.fitted_.normalizer.effective_sample_size
 
     @property
     def pareto_shape_(self) -> float:
-        """Of the tail of the weights that estimate log Z; NaN where a quadrature does."""
+        """The tail shape of the weights that estimate log Z; NaN for a quadrature."""
         return self.fitted_.normalizer.pareto_shape
 
     @property
@@ -339,7 +337,7 @@ class KernelExponentialFamily(
 
     @property
     def tuning_history_(self) -> list[dict[str, Any]]:
-        """What every step of the tuning tried and found."""
+        """The settings and the loss of every step of tuning."""
         return self.fitted_.history
 
     @property
@@ -433,17 +431,16 @@ class KernelExponentialFamily(
     ) -> float:
         """Noise-free score matching loss, mean[Δlog p + ½|∇log p|²], on the rows of X.
 
-        Lower is better: up to a constant of the rows' distribution it is the Fisher divergence to
-        it, and
-        (on held-out rows, in standardized units) what tuning minimizes.
+        Lower is better. Up to a constant of the rows' distribution, it is the Fisher divergence
+        from it. On held-out rows and in standardized units, it is what tuning minimizes.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         sample_weight : array of shape (n_samples,), optional
         standardized : bool, default=False
-            Measure derivatives per standard deviation of each column, as tuning does, so that
-            every column counts alike, instead of in the units of the data.
+            Measure derivatives per standard deviation of each column, as tuning does, instead of in
+            the units of the data, so that all columns have the same weight.
 
         Returns
         -------
@@ -459,7 +456,7 @@ class KernelExponentialFamily(
     ) -> Table:
         """Rows drawn from the fitted density, in the units of the data.
 
-        A model without a tilt is its base density, which is drawn from directly; others by Markov
+        A model without a tilt is drawn from its base density directly, other models by Markov
         chains.
 
         Parameters
@@ -507,20 +504,21 @@ class KernelExponentialFamily(
         method : {"mala", "nuts"}, default="mala"
             Langevin steps with acceptance, or Hamiltonian dynamics without U-turns.
         n_chains : int, default=64
-            Chains that run side by side.
+            Number of chains that run in parallel.
         n_steps, burn_in : int, optional
-            Steps of each chain, burn-in included; enough for good diagnostics by default.
+            Steps of each chain, including burn-in; by default enough for good diagnostics.
         step_size : float, optional
-            In standardized units; adapted to the usual acceptance by default.
+            Step size in standardized units; by default it is adapted to the usual acceptance rate.
         jumps : bool, default=True
-            Whether draws of the base density are offered too, which lets chains change modes.
+            Whether draws of the base density are proposed as well, so that chains can change modes.
         starts : array of shape (n_chains, n_features), optional
-            Where chains start; by default draws of the base density, resampled by weight.
+            Starting points of the chains; by default draws of the base density, resampled by
+            weight.
 
         Returns
         -------
         kexpfam.sampling.Chains
-            The draws, and what tells how good they are.
+            The draws and their diagnostics.
 
         See Also
         --------

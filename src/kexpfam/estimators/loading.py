@@ -29,8 +29,8 @@ Loaded: TypeAlias = (
 def load(path: str | os.PathLike[str]) -> Loaded:
     """The fitted model in a file that `save` wrote.
 
-    Its predictions are those of the model that was saved, to the last bit. Nothing in a file is
-    executed: a file from a stranger can give a wrong model, or an error, and no more.
+    Its predictions are those of the saved model, to the last bit. Nothing in the file is executed:
+    a file from an untrusted source can only yield a wrong model or an error.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ KernelAnomalyDetector
     Raises
     ------
     ModelFileError
-        If the file is no model, is damaged, or was written by a later version.
+        If the file does not hold a model, is damaged, or was written by a later version.
     FileNotFoundError
         If there is no such file.
 

@@ -1,4 +1,4 @@
-"""The mean log density of rows: what both estimators are judged by."""
+"""The mean log density of rows, by which estimators are judged."""
 
 from __future__ import annotations
 

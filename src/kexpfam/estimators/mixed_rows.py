@@ -1,4 +1,4 @@
-"""Tables of any columns, as scikit-learn checks them as far as it can."""
+"""Checks of tables with columns of any kind, by scikit-learn as far as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["checked_table", "takes_tables"]
 
 
 def takes_tables(estimator: Any) -> bool:
-    """Whether an estimator takes words and missing values, and not numbers alone."""
+    """Whether an estimator takes words and missing values, or numbers only."""
     return bool(get_tags(estimator).input_tags.string)
 
 

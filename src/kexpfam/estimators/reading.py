@@ -1,4 +1,4 @@
-"""What users hand to `fit`, turned into a source of rows.
+"""Turns the arguments of `fit` into a source of rows.
 
 | X                                           | how it is read                               |
 |---------------------------------------------|----------------------------------------------|
@@ -8,9 +8,9 @@
 | iterator of blocks, or (block, weights)     | once, into a temporary file                  |
 | Dask array, data frame                      | by the workers                               |
 
-With a target, y is an array beside an array, a column's name beside files and data frames of Dask,
-a Dask array beside one, and an iterator gives (block, targets) or (block, targets, weights). The
-source's last column is the target.
+With a target, y is an array if X is an array, the name of a column if X is files or a Dask data
+frame, and a Dask array if X is one; an iterator gives (block, targets) or (block, targets,
+weights). The target is the last column of the source.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 def read_rows(
     estimator: Any, X: Any, sample_weight: Any, progress: Progress, *, first: bool = True
 ) -> RowSource:
-    """The rows of X; the estimator learns its columns from them if they are the first it sees."""
+    """The rows of X; the first rows define the columns of the estimator."""
     source = _stream(X, sample_weight, progress)
     if source is None:
         least = 2 if first else 1
@@ -121,7 +121,7 @@ def _with_target_last(source: FileRows, target: Any) -> FileRows:
 
 
 def learn_columns(estimator: Any, source: Any, n_targets: int, first: bool) -> None:
-    """The inputs' names and number, or a check against those that are known."""
+    """Learn the names and number of the inputs, or check them against those that are known."""
     names = getattr(source, "names", None)
     n_columns = source.n_columns - n_targets
     names = None if names is None else names[:n_columns]
@@ -139,7 +139,7 @@ def learn_columns(estimator: Any, source: Any, n_targets: int, first: bool) -> N
 
 
 def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
-    """A source for what is not an array in memory; None for what is."""
+    """A source for anything but an array in memory; None for an array."""
     if is_dask(X):
         return dask_rows(X, sample_weight)
     if hasattr(X, "__next__"):
@@ -149,7 +149,7 @@ def _stream(X: Any, sample_weight: Any, progress: Progress) -> Any:
 
 
 def refuse_weights_of_iterators(sample_weight: Any) -> None:
-    """Raise where weights are given beside an iterator."""
+    """Raise if weights are given with an iterator."""
     if sample_weight is not None:
         raise ValueError(
             "With an iterator, sample_weight must be None: give weights with the rows, as "
@@ -158,7 +158,7 @@ def refuse_weights_of_iterators(sample_weight: Any) -> None:
 
 
 def file_rows(X: Any, sample_weight: Any, progress: Progress) -> FileRows | None:
-    """The rows of paths, of a pyarrow dataset or table, or of `FileRows`; None for all else."""
+    """The rows of paths, of a pyarrow dataset or table, or of `FileRows`; otherwise None."""
     if isinstance(X, FileRows):
         return replace(X, weight_column=_weight_column(sample_weight), progress=progress)
     if isinstance(X, (str, Path)):

@@ -1,4 +1,4 @@
-"""Tables of real numbers: what estimators say of their columns that take nothing else."""
+"""The columns of estimators that only take real numbers."""
 
 from __future__ import annotations
 

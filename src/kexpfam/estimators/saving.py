@@ -1,4 +1,4 @@
-"""Fitted estimators as files, and back."""
+"""Saves fitted estimators to files and restores them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Saved", "restored"]
 
 
 class Header(NamedTuple):
-    """What every estimator's file begins with."""
+    """The header of every estimator's file."""
 
     parameters: dict[str, Any]
     n_columns: int
@@ -37,26 +37,26 @@ class Saved:
 
     @abstractmethod
     def _state(self, sums: bool) -> Any:
-        """Everything that was fitted, as a record."""
+        """The whole fitted state, as a record."""
 
     @abstractmethod
     def _restore(self, state: Any) -> None:
-        """Take on a record, once it is checked against itself."""
+        """Adopt a record, after its parts have been checked against each other."""
 
     def save(self, path: str | os.PathLike[str], *, sums: bool = True) -> None:
         """Write the fitted model to a file, for `kexpfam.load`.
 
-        The file holds arrays and settings, and no code. Where kernels stand on training rows, it
-        holds these: with the bases "nystrom" and "exact", for targets given inputs, for detectors,
-        and for chains with regressions or tilts. It is written whole or not at all.
+        The file holds arrays and settings, and no code. It contains training rows if kernels are
+        centered on them: with the bases "nystrom" and "exact", for targets given inputs, for
+        detectors, and for chains with regressions or tilts. It is written as a whole or not at all.
 
         Parameters
         ----------
         path : str or path
-            Where to write; what is there is replaced.
+            The file to write. An existing file is replaced.
         sums : bool, default=True
-            Keep the sums over rows, with which `partial_fit` and `forget` go on after loading.
-            Without them the file is smaller.
+            Keep the sums over rows, which `partial_fit` and `forget` need after loading. Without
+            them the file is smaller.
         """
         check_is_fitted(self)
         parameters = self.get_params(deep=False)
@@ -88,7 +88,7 @@ class Saved:
         model.n_features_in_ = header.n_columns
         if header.column_names is not None:
             if len(header.column_names) != header.n_columns:
-                raise ModelFileError("it has not one name for each column")
+                raise ModelFileError("it does not have one name for each column")
             model.feature_names_in_ = np.array(header.column_names, dtype=object)  # type: ignore[attr-defined]
         if hasattr(cls, "_fitted_library"):
             model._fitted_library = header.library  # type: ignore[attr-defined]

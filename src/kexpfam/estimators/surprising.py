@@ -1,4 +1,4 @@
-"""Which values make a row unusual: both estimators' part."""
+"""Which values make a row unusual, for estimators of tables of numbers."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class SurprisingValues(FramesOut):
     def surprise(self, X: Table) -> Table:
         """How surprising each value is, given the other values of its row.
 
-        The surprise of a value is −log of the probability, given the row's other values, of one
-        that is no likelier than it. It is zero for the likeliest value, 3 for one in twenty, 4.6
-        for one in a hundred and 6.9 for one in a thousand. The column with the largest surprise is
-        the one to look at first where a row is unusual. Where the model maps columns to nearly
-        normal ones (`KernelDiffusion.marginals_`), likely is meant after that map.
+        The surprise of a value is −log of the probability, given the other values of the row, of a
+        value that is no likelier. It is zero for the likeliest value, 3 for one in twenty, 4.6 for
+        one in a hundred and 6.9 for one in a thousand. If a row is unusual, look at the column with
+        the largest surprise first. If the model maps columns to nearly normal ones
+        (`KernelDiffusion.marginals_`), densities are compared after that map.
 
         Parameters
         ----------
@@ -59,14 +59,14 @@ class SurprisingValues(FramesOut):
         return self._framed(X, np.concatenate(pieces))
 
     def expected_range(self, X: Table, coverage: float = 0.9) -> tuple[Table, Table]:
-        """Where each value was to be expected, given the other values of its row.
+        """The range in which each value was expected, given the other values of its row.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         coverage : float, default=0.9
-            The probability that the range holds, given the other values; as much lies below it as
-            above.
+            The probability of the range given the other values; the probabilities below and above
+            are equal.
 
         Returns
         -------

@@ -1,9 +1,10 @@
-"""Tables that users hand to `fit`, turned into what their columns are and a source of numbers.
+"""Turns a table that is given to `fit` into kinds of columns and a source of numbers.
 
-Two passes over the rows, whatever they come from (`kexpfam.estimators.reading` lists what that can
-be): tallies of the columns, from which their kinds follow, and their values as numbers. What is in
-memory stays there; other rows of this machine are written to a temporary file as numbers, which is
-faster to read again; a cluster's are made anew in every pass, where they live.
+It makes two passes over the rows, wherever they come from (see `kexpfam.estimators.reading`). The
+first tallies the columns, which determines their kinds, and the second turns values into numbers.
+Rows in memory stay there. Other rows of this machine are written as numbers to a temporary file,
+which is faster to read again. The rows of a cluster are computed again in every pass, on the
+workers that hold them.
 """
 
 from __future__ import annotations

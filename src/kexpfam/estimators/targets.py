@@ -1,4 +1,4 @@
-"""What users give as a target and its bounds, checked at the border."""
+"""Checks of the target and its bounds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def refuse_degenerate(
     *,
     on_lattice: bool,
 ) -> None:
-    """Raise where there is nothing to learn, and warn where a density is not what is asked for."""
+    """Raise if there is nothing to learn, and warn if a density is not suitable."""
     X, y, weights = (part[weights > 0] for part in (X, y, weights))
     if len(y) < _FEWEST_ROWS:
         raise ValueError(
@@ -82,7 +82,7 @@ def refuse_degenerate(
 
 
 def refuse_outside(low: float, high: float, bounds: tuple[float, float] | Literal["auto"]) -> None:
-    """Raise where the smallest or largest target is no possible one."""
+    """Raise if the smallest or largest target is outside the bounds."""
     if bounds == "auto":
         return
     for value, outside in ((low, low < bounds[0]), (high, high > bounds[1])):
@@ -126,7 +126,7 @@ def checked_lattice(value: Any, solution: str) -> float | Literal["auto"] | None
 
 
 def checked_bounds(value: Any) -> tuple[float, float] | Literal["auto"]:
-    """The smallest and largest target; infinite for None; "auto" to find them."""
+    """The smallest and largest possible target; infinite for None; "auto" to find them."""
     if value is None:
         return -np.inf, np.inf
     if isinstance(value, str) and value == "auto":

@@ -35,7 +35,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -117,7 +117,7 @@ class ArcCosineBasis(PointwiseBasis):
     # -- the sums over rows ---------------------------------------------------------------
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> DirectMoments:
-        covariance = _covariance(noise, block.rows.shape[1])
+        covariance = cast(GaussianNoise, noise).matrix(block.rows.shape[1], jnp)
         turned = self.weights @ covariance
         lengths = jnp.sqrt((turned * self.weights).sum(axis=1))
         correlations = jnp.clip(turned @ self.weights.T / jnp.outer(lengths, lengths), -1, 1)
@@ -215,17 +215,8 @@ def _rectified(inner: Array, power: int) -> Array:
 
 
 def _standardized(inner: Array, deviations: Array) -> Array:
-    """u/τ; beyond forty deviations nothing changes any more in float64."""
+    """u/τ; beyond forty standard deviations nothing changes any more in float64."""
     return jnp.clip(inner / jnp.maximum(deviations, 1e-12), -40.0, 40.0)
-
-
-def _covariance(noise: Noise, n_columns: int) -> Array:
-    """Of Gaussian noise at scale one."""
-    covariance: Any = getattr(noise, "covariance", None)
-    if covariance is None:
-        return jnp.eye(n_columns)
-    covariance = jnp.asarray(covariance)
-    return jnp.diag(covariance) if covariance.ndim == 1 else covariance
 
 
 @dataclass(frozen=True)

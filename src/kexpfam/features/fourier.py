@@ -61,7 +61,7 @@ __all__ = ["FourierBasis", "FourierFeatures", "FourierMoments", "FourierParts"]
 PRECISIONS = ("double", "single", "mixed")
 # Matrices of such widths are multiplied faster than narrower ones: processors', and accelerators'.
 _COLUMNS_IN_STEP, _COLUMNS_TOGETHER = 8, 32
-# A mini-batch of tuning is fitted with at most so many.
+# A mini-batch of tuning is fitted with at most this many.
 _FREQUENCIES_FOR_TUNING = 128
 
 

@@ -50,7 +50,7 @@ def base_columns(
 ) -> Float[Array, "n c"]:
     """Ones, score, bend and, where it varies, half of J at each row, times roots of weights.
 
-    Zeros are appended up to a multiple of so many columns.
+    Zeros are appended up to a multiple of this many columns.
     """
     n_rows, n_columns = block.rows.shape
     columns: list[Any] = [jnp.ones((n_rows, 1)), block.base_gradient, block.base_bend]

@@ -90,7 +90,7 @@ def input_functions(
     points: Float[np.ndarray, "p d"],
     n_functions: int,
 ) -> InputFunctions:
-    """Up to so many whitened sections at the points, beside the constant and the inputs."""
+    """Up to this many whitened sections at the points, beside the constant and the inputs."""
     gram = _sections(kind, length_scale, points, points)
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)
     kept = values > _LEAST_EIGENVALUE * values[-1]

@@ -35,7 +35,7 @@ class InteractionFeatures:
     orders : tuple of int, default=(1, 2, 3, 4)
         Numbers of coordinates that a frequency may touch, equally likely.
     shortest, longest : float, default=0.4, 4.0
-        The range of length-scales, in deviations.
+        The range of length-scales, in standard deviations.
     along_axes : float, default=0.5
         The share of frequencies along principal axes; the others lie along columns.
 

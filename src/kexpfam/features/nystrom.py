@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -96,7 +96,8 @@ class NystromBasis(PointwiseBasis):
     # -- the sums over rows ---------------------------------------------------------------
 
     def moments(self, block: Block, noise: Noise, noise_scale: Any) -> DirectMoments:
-        variances = noise_scale**2 * _unit_variances(noise, block.rows.shape[1])
+        covariance = cast(GaussianNoise, noise).matrix(block.rows.shape[1], jnp)
+        variances = noise_scale**2 * jnp.diagonal(covariance)
         return DirectMoments(
             weight=block.weights.sum(),
             quadratic=self._quadratic(block, variances),
@@ -110,7 +111,7 @@ class NystromBasis(PointwiseBasis):
         rows, points = block.rows * shrunk / squared, self.points * shrunk / squared
         crossed = rows @ points.T
         lengths = (rows**2).sum(axis=1, keepdims=True)
-        # ¼|P_j|² + ¼|u|² − ½u·v_j with u, v the scaled row and point; j and l are symmetrised.
+        # ¼|P_j|² + ¼|u|² − ½u·v_j with u, v the scaled row and point; j and l are symmetrized.
         halves = (2 * lengths - 4 * crossed + (points**2).sum(axis=1)) / 4
         weighted = envelope * block.weights[:, None]
         mixed = (weighted * halves).T @ envelope
@@ -151,12 +152,6 @@ def _squared_distances(
     return lengths - 2 * products
 
 
-def _unit_variances(noise: Noise, n_columns: int) -> Float[Array, " d"]:
-    """The variances of Gaussian noise at scale one."""
-    covariance: Any = getattr(noise, "covariance", None)
-    return jnp.ones(n_columns) if covariance is None else jnp.asarray(covariance)
-
-
 @dataclass(frozen=True)
 class NystromFeatures:
     """How to choose inducing points and the functions there.
@@ -173,8 +168,8 @@ class NystromFeatures:
 
     Notes
     -----
-    `n_components` counts functions; there are as many points as give at least so many. Distinct
-    rows serve as points; where there are fewer than asked for, all of them do, with a warning.
+    `n_components` counts functions; there are as many points as this takes. Distinct rows serve as
+    points; where there are fewer than asked for, all of them do, with a warning.
 
     Examples
     --------

@@ -8,9 +8,9 @@ with |r| ≤ 2⁻²³. Of the product f gᵀ = h hᵀ + (h lᵀ + l hᵀ)/s + �
 Of the symmetric blocks, h lᵀ gives l hᵀ too: seven products of half the functions instead of eight.
 
 Products of float16 numbers are exact in float32, but matrix units add them up in float32 and cut
-off what does not fit, always towards zero: a sum of 4096 squares comes out smaller by 2·10⁻⁵ of
-itself (measured; twice as much for twice the rows). Hence only so many rows are added up there, and
-the sums of such groups in float64. Means of products that cancel are off by less than 10⁻⁶.
+off what does not fit, always toward zero: a sum of 4096 squares comes out smaller by 2·10⁻⁵ of
+itself (measured; twice as much for twice the rows). Hence only this many rows are added up there,
+and the sums of such groups in float64. Means of products that cancel are off by less than 10⁻⁶.
 
 | symbol | name          | shape   |
 |--------|---------------|---------|

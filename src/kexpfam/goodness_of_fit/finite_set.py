@@ -59,7 +59,7 @@ class FiniteSetResult(NamedTuple):
     width : float
         Of the kernel.
     n_tested : int
-        Rows that the statistic is made of.
+        Number of rows in the statistic.
     """
 
     statistic: float

@@ -48,7 +48,7 @@ _LARGEST_BLOCK = 1024
 
 
 class SteinResult(NamedTuple):
-    """What the kernel Stein discrepancy test found.
+    """The result of the kernel Stein discrepancy test.
 
     Attributes
     ----------

@@ -1,11 +1,11 @@
-"""Where the test looks: draws of a Gaussian fitted to the rows, or a place of great power.
+"""Test locations: draws of a Gaussian fitted to the rows, or locations with high power.
 
 The power of the test grows with the ratio (Jitkrittum et al. 2017, Proposition 4)
 
     FSSD² / (σ_H1 + γ),        σ_H1² = 4 μᵀ Σ μ,   μ = E τ,   Σ = cov τ.
 
-It is maximized over the locations and the kernel's width by Adam, from Gaussian draws and the
-given width. This uses up rows: those that chose the locations must not take part in the test.
+It is maximized over the locations and the kernel's width by Adam, from Gaussian draws and the given
+width. The rows that choose the locations must not take part in the test.
 
 | symbol | name           | shape  |
 |--------|----------------|--------|

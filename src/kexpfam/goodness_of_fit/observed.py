@@ -1,4 +1,4 @@
-"""What enters a test: the rows, and the model's gradient there.
+"""The input of a test: rows, and the gradient of the model at the rows.
 
 | symbol          | name      | shape  |
 |-----------------|-----------|--------|

@@ -1,4 +1,4 @@
-"""scikit-learn's kernel density estimate, with a bandwidth that held-out rows choose.
+"""scikit-learn's kernel density estimate, with a bandwidth chosen on held-out rows.
 
     log p_h(x) = log mean_a exp(−|x − x_a|² / 2h²) − d log(h√(2π))
 
@@ -21,7 +21,7 @@ from sklearn.neighbors import KernelDensity
 
 __all__ = ["cross_validated_kernel_density"]
 
-# Distances that are looked at together.
+# Distances that are computed together.
 _AT_ONCE = 4_000_000
 
 

@@ -33,7 +33,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from kexpfam.choices import seeded, whole
-from kexpfam.data.cells import library_of
+from kexpfam.data.cells import library_of, rows_at
 from kexpfam.data.columns import require_columns
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable, read_mixed
@@ -51,17 +51,17 @@ _BLOCK = 4_000_000
 
 @dataclass(frozen=True)
 class NearestRows:
-    """How far synthetic rows are from the nearest training row, beside held-out rows.
+    """Distances of synthetic and held-out rows to the nearest training row.
 
     Attributes
     ----------
     synthetic_median, synthetic_low : float
         The median and the 5 % quantile of synthetic rows' distances.
     held_out_median, held_out_low : float
-        The same of held-out rows.
+        The same for held-out rows.
     nearer : float
         The probability that a synthetic row is nearer to a training row than a held-out row is; one
-        half where nothing is copied.
+        half if nothing is copied.
     nearer_error : float
         Its standard error.
     below_low : float
@@ -69,7 +69,7 @@ class NearestRows:
     copies, held_out_copies : float
         The share of rows that equal a training row in every column.
     n_rows : tuple of three ints
-        Synthetic, training and held-out rows that were looked at.
+        The numbers of synthetic, training and held-out rows that were used.
     """
 
     synthetic_median: float
@@ -90,7 +90,7 @@ class NearestRows:
 
     @property
     def in_words(self) -> str:
-        """What the figures say, in a sentence."""
+        """The result in a sentence."""
         if self.held_out_copies >= _MOST_COPIES:
             return (
                 f"{self.held_out_copies:.0%} of the held-out rows equal a training row. Give rows "
@@ -138,9 +138,9 @@ def privacy(
 ) -> NearestRows:
     """Compare synthetic rows' distances to the nearest training row with held-out rows' distances.
 
-    Held-out rows must come from the source of the training rows, and must not have been fitted to.
-    These are figures, not a guarantee: that rows are not copied does not mean that nothing about a
-    person can be inferred from them.
+    Held-out rows must come from the same source as the training rows and must not be part of the
+    fit. The figures are no guarantee: even if rows are not copied, something about a person may be
+    inferred from them.
 
     Parameters
     ----------
@@ -148,7 +148,8 @@ def privacy(
         Numbers, categories and missing values. Columns of frames are found by name; those of
         `synthetic` count.
     max_rows : int, default=2000
-        The most synthetic and held-out rows to look at, chosen at random; all training rows are.
+        The largest number of synthetic and of held-out rows to use, chosen at random; all training
+        rows are used.
     random_state : int, RandomState, Generator or None, default=None
 
     Returns
@@ -305,6 +306,4 @@ def _some(table: Any, most: int, generator: np.random.Generator) -> Any:
     if len(table) <= most:
         return table
     places = np.sort(generator.choice(len(table), most, replace=False))
-    if library_of(table) == "pandas":
-        return table.iloc[places]
-    return table[places]
+    return rows_at(table, places)

@@ -106,7 +106,7 @@ def cells_of(
     limits: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
     tails: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
 ) -> Cells:
-    """Of log densities at nodes; the tails have their masses, between the limits."""
+    """Cells from log densities at nodes; the tails have their masses, between the limits."""
     below, above = tails
     densities, widths = np.exp(logs), np.diff(nodes, axis=1)
     start, end = densities[:, :-1], densities[:, 1:]

@@ -53,7 +53,7 @@ class ChainDensity(Chain, Density):
 
     @property
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density: the mixture, and shares of the levels."""
+        """Whether it differs from its base density: the mixture, and shares of the levels."""
         tilted = any(not term.is_empty for term in self.number_terms)
         return tilted or any(term.functions is not None for term in self.category_terms)
 
@@ -68,7 +68,7 @@ class ChainDensity(Chain, Density):
         )
 
     def log_density(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
-        """log p of what is there: −∞ outside the bounds and at unknown levels."""
+        """log p of the values that are present: −∞ outside the bounds and at unknown levels."""
         return self.log_density_and_error(rows)[0]
 
     def log_density_and_error(

@@ -1,13 +1,15 @@
-"""What is missing in rows, drawn many times given what is there, with importance weights.
+"""Missing values of rows, drawn many times given the values that are present, with importance
+weights.
 
 Categories and whole numbers are drawn along the chain, given what stands before them; numbers with
-densities from the mixture given everything that is there. With the density q of these draws,
+densities from the mixture given all values that are present. With the density q of these draws,
 
-    weight = p(row) / q(drawn),        mean weight ≈ p(what is there),
+    weight = p(row) / q(drawn),        mean weight ≈ p(values present),
 
-so that weighted draws have the chain's distribution given what is there, and the mean weight the
-density of what is there with all else integrated out. Where the chain is its mixture alone and
-only numbers with densities are missing, all weights of a row are equal, and draws exact.
+so that weighted draws have the chain's distribution given the values that are present, and the mean
+weight the density of the values that are present with all else integrated out. Where the chain is
+its mixture alone and only numbers with densities are missing, all weights of a row are equal, and
+draws exact.
 
 | name        | shape     | meaning                          |
 |-------------|-----------|----------------------------------|
@@ -52,7 +54,7 @@ class Completions(NamedTuple):
         return 1 / (self.shares**2).sum(axis=1)
 
     def log_density(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """log p of what is there, and its standard error."""
+        """log p of the values that are present, and its standard error."""
         count = self.log_weights.shape[1]
         logs = logsumexp(self.log_weights, axis=1) - np.log(count)
         relative = self.shares * count - 1

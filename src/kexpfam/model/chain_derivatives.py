@@ -8,8 +8,9 @@ column's map,
     ∂_j log p = t′_j ∂L/∂t_j + ℓ′_j        ∂²_j log p = t′_j² ∂²L/∂t_j² + ℓ′_j t′_j ∂L/∂t_j + ℓ″_j.
 
 What is not there has no derivative. Numbers before that enter as they are, standardized by their
-deviation σ, have the derivatives 1/(σt′) and −ℓ′/(σt′²) in t. Squared distances s to a kernel's
-points have the derivatives 2(x_i − p_i)/ℓ_i² and 2/ℓ_i² in its inputs, and Matérn's profile of them
+standard deviation σ, have the derivatives 1/(σt′) and −ℓ′/(σt′²) in t. Squared distances s to a
+kernel's points have the derivatives 2(x_i − p_i)/ℓ_i² and 2/ℓ_i² in its inputs, and Matérn's
+profile of them
 
     g(s) = (1 + a + a²/3) e⁻ᵃ      g′ = −⅚ (1 + a) e⁻ᵃ      g″ = (25/12) e⁻ᵃ,      a = √(5s).
 """

@@ -156,7 +156,8 @@ class Chain:
     def _blocks(
         self, inputs: Inputs, count: int | None = None
     ) -> Iterator[tuple[Factors, Float[np.ndarray, "j w"], np.ndarray]]:
-        """Some rows after the other, the factors of what is there in them, and which they are.
+        """Some rows after the other, the factors of the values that are present in them, and which
+        they are.
 
         Of the first `count` columns, if given.
         """

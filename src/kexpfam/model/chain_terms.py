@@ -50,7 +50,7 @@ class CategoryTerm(NamedTuple):
     coefficients: Float[np.ndarray, "m k"] | None
 
     def log_probabilities(self, inputs: Float[np.ndarray, "n i"]) -> Float[np.ndarray, "n k"]:
-        """Of all levels at rows."""
+        """Log probabilities of all levels at rows."""
         logs = np.broadcast_to(self.log_shares, (len(inputs), len(self.log_shares)))
         if self.functions is not None and self.coefficients is not None:
             logs = logs + self.functions.combined(inputs, self.coefficients)
@@ -82,7 +82,7 @@ class NumberTerm(NamedTuple):
 
     @property
     def bell_shares(self) -> Float[np.ndarray, " b"]:
-        """Of the bell's two parts."""
+        """Weights of the bell's two parts."""
         return np.array([1 - self.wide_share, self.wide_share])
 
     def mean_and_scale(
@@ -96,7 +96,7 @@ class NumberTerm(NamedTuple):
     def bell(
         self, inputs: Float[np.ndarray, "n i"]
     ) -> tuple[Float[np.ndarray, "n b"], Float[np.ndarray, "n b"], Float[np.ndarray, "n b"]]:
-        """Log weights, centers and deviations of the bell's two components."""
+        """Log weights, centers and standard deviations of the bell's two components."""
         mean, scale = self.mean_and_scale(inputs)
         ones = np.ones((len(mean), len(WIDTHS)))
         with np.errstate(divide="ignore"):
@@ -126,8 +126,9 @@ class NumberTerm(NamedTuple):
 class Inputs(NamedTuple):
     """What the terms of a row depend on.
 
-    `known` says of each number whether the columns before it are all there (then the bell counts);
-    `familiar` whether those that are not were missing in training, too (then the tilt counts).
+    `known` says of each number whether the columns before it are all present (then the bell
+    counts); `familiar` whether those that are not were missing in training, too (then the tilt
+    counts).
     """
 
     indicators: Float[np.ndarray, "n u"]

@@ -7,7 +7,7 @@
 
 The location's own variance v grows outside the data, and the scale with it; ψ ends there at its
 constant and plane. What comes from the same nodes (cdf, quantiles, moments) is in
-`kexpfam.model.slices`. Where held-out rows want it, a Gaussian mixture of inputs and target, read
+`kexpfam.model.slices`. Where held-out rows prefer it, a Gaussian mixture of inputs and target, read
 as a density of the target, has a share (`kexpfam.base.target_mixture`,
 `kexpfam.model.pooled_slices`): it knows clusters, each with a slope and a scale of its own.
 
@@ -74,7 +74,7 @@ class ConditionalDensity:
 
     @property
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density, the bell."""
+        """Whether it differs from its base density, the bell."""
         return self.bell_is_tilted or self.mixture is not None
 
     @property
@@ -206,7 +206,7 @@ class ConditionalDensity:
         y: Float[np.ndarray, " n"],
         kernel: tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]],
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
-        """Of the pool, from those of the kernel's log density."""
+        """Errors of the pool's log density, from those of the kernel's."""
         assert self._lines is not None
         lines = self._lines.at(self.standardizer.forward(rows))
         other = self.response.through(y, *lines.derivatives(self.response.forward(y)))

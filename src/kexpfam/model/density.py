@@ -1,8 +1,8 @@
-"""What every fitted density can do, whatever it is made of.
+"""The interface of every fitted density.
 
-Estimators make one from their settings and rows; commands, reports, plots, tests of fit and the
-gate know nothing else of a model. How far a density can be believed is not its own to say: that
-takes rows that it has not seen, and is kept beside it (`kexpfam.model.health`).
+Estimators make one from their settings and rows. Commands, reports, plots, tests of fit and the
+gate use nothing else of a model. How reliable a density is takes rows that it has not seen, and is
+kept separately (`kexpfam.model.health`).
 
 | class         | rows                                        | densities                       |
 |---------------|---------------------------------------------|---------------------------------|
@@ -29,7 +29,7 @@ class Density(ABC):
     @property
     @abstractmethod
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density."""
+        """Whether it differs from its base density."""
 
     @abstractmethod
     def untilted(self) -> Density:
@@ -62,6 +62,10 @@ class Density(ABC):
         self, n_draws: int, generator: np.random.Generator
     ) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """log p at draws, and the draws' shares: good enough to compare rows with."""
+
+    def support_box(self) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]] | None:
+        """The corners of the box beyond which log p is −∞; None where there is no such box."""
+        return None
 
 
 class RealDensity(Density):

@@ -1,4 +1,4 @@
-"""Which column of an unusual row is responsible, and what was to be expected in its place.
+"""Which column of an unusual row is responsible, and which values were expected there.
 
 Every value of a row is compared with what could stand there given all its other values:
 

@@ -59,7 +59,7 @@ def speed_derivatives(
     rows: Float[Any, "n d"],
     spread: Float[Any, "n d d"] | None,
 ) -> SpeedDerivatives:
-    """Of the flow of a tilt with this basis at one time."""
+    """Derivatives of the flow of a tilt with this basis at one time."""
     tilt = _tilt_derivatives(basis, instant.coefficients, rows, spread)
     base = _mixture_derivatives(instant.mixture, rows, spread)
     factor = -instant.variance

@@ -177,7 +177,7 @@ def _beginning(rows: Float[Any, "n d"]) -> tuple[Float[Any, "n d"], Float[Array,
 
 
 def _speed(basis: FourierBasis) -> Any:
-    """Of rows and of their gain, which does not enter."""
+    """The velocity of rows and of their gain, on which it does not depend."""
     return lambda instant, state: speed(basis, instant, state[0])
 
 

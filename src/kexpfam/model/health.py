@@ -1,4 +1,4 @@
-"""How far a fitted density can be believed: one definition, for warnings, commands and pages.
+"""How reliable a fitted density is: one definition, for warnings, commands and pages.
 
 A density is judged by up to three kinds of figures, which model files keep:
 
@@ -47,7 +47,7 @@ _MOST_BELOW_DRAWS, _MOST_BELOW_TRAINING = 0.65, 0.8
 
 
 class Comparison(NamedTuple):
-    """What rows that a fit has not seen say of it.
+    """The figures of a fit on rows that it has not seen.
 
     `gain`, with its standard error, is what the model gained over its base density in mean log
     density; NaN where there was no tilt to compare. All other figures are those of the density that
@@ -77,7 +77,7 @@ class Comparison(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the model is better than its base density beyond doubt."""
+        """Whether the model is significantly better than its base density."""
         return beyond_doubt(self.gain, self.gain_error)
 
 
@@ -129,7 +129,7 @@ class Finding(NamedTuple):
 
 
 class Health(NamedTuple):
-    """All that is known of how far a density can be believed."""
+    """All that is known of how reliable a density is."""
 
     has_tilt: bool
     comparison: Comparison
@@ -163,7 +163,7 @@ class Health(NamedTuple):
 
     @property
     def about_the_tilt(self) -> str:
-        """A sentence on whether the model is more than its base density, and why."""
+        """A sentence on whether the model differs from its base density, and why."""
         n_rows, gain, error = self.comparison[:3]
         if n_rows == 0:
             if self.has_tilt:
@@ -248,7 +248,7 @@ def flow_complaint(errors: Float[np.ndarray, " n"], tolerance: float) -> str | N
 
 
 def _pair_error(n_rows: int) -> float:
-    """Of a share of pairs, with as many others (Mann and Whitney, under no difference)."""
+    """The standard error of a share of pairs (Mann and Whitney, under no difference)."""
     return math.sqrt(1 / (6 * n_rows)) if n_rows else math.inf
 
 

@@ -43,7 +43,7 @@ class NumberMaps(NamedTuple):
     marginals: Marginals
 
     def column(self, number: int) -> NumberMaps:
-        """Of one number."""
+        """The map of one number."""
         return NumberMaps(self.heaps[number : number + 1], self.marginals.column(number))
 
     def scored(self, numbers: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:

@@ -11,7 +11,7 @@ and the *abnormality* of a row is −log p_k, of a new row averaged over the fol
 Gaussian mixtures of the numbers in robust units, and others after a power transform of each number.
 Mixtures know how columns depend on each other; distances to neighbors find rows that are simply far
 from all others. n_k has the tails of a Cauchy distribution in the d columns of the row: robust
-units of numbers divided by their deviation, and indicators of levels divided by theirs.
+units of numbers divided by their standard deviation, and indicators of levels divided by theirs.
 
 Every density is smooth: noise of a share of each column's spread is added, which for a mixture
 means Σ_c + diag(σ_j²). A sharp density follows columns that repeat their values, or nearly follow
@@ -70,7 +70,7 @@ def noisy(density: ChainDensity, variances: Float[np.ndarray, " m"]) -> ChainDen
 
 
 class Neighbors(NamedTuple):
-    """Rows of the folds, the deviations of the levels' indicators, and the least distance."""
+    """Rows of the folds, the scales of the levels' indicators, and the least distance."""
 
     points: Float[np.ndarray, "p w"]
     point_folds: Int[np.ndarray, " p"]

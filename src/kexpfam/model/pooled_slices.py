@@ -26,7 +26,7 @@ from kexpfam.model.slices import N_FINE_NODES, Slices
 
 __all__ = ["PooledSlices", "log_mixture", "log_pool", "mixture_below"]
 
-# Nodes reach over so many deviations of every component with more than this weight.
+# Nodes reach over this many standard deviations of every component with more than this weight.
 _COMPONENT_REACH, _SEEN = 6.0, np.log(1e-4)
 # Nodes of the table that quantiles are first read off; widths of its cells that a step may have;
 # steps at most, and the error of the cdf that ends them, of the mass on the smaller side.
@@ -34,7 +34,7 @@ _TABLE, _LONGEST, _MOST_STEPS, _MISSED, _ROUNDED = 81, 8.0, 60, 1e-8, 1e-15
 _TINY = 1e-300
 # Log weights of components that count for moments.
 _COUNTED = -25.0
-# Gauss–Legendre nodes over so many deviations to both sides of a component's center.
+# Gauss–Legendre nodes over this many standard deviations to both sides of a component's center.
 _PLACES, _SHARES = leggauss(32)
 _MOST = 8.0
 
@@ -141,7 +141,7 @@ class PooledSlices:
 
     @property
     def errors(self) -> Float[np.ndarray, " n"]:
-        """Of the quadrature: the mixture needs none."""
+        """Errors of the kernel's quadrature; the mixture needs none."""
         return self.kernel.errors
 
     @cached_property
@@ -270,6 +270,6 @@ class PooledSlices:
         weights = np.maximum(total(masses), _TINY)
         mean = total(masses * y) / weights
         away = y - mean[rows, None]
-        # In units of the furthest: squares of very large or small targets are no numbers.
+        # In units of the furthest: squares of very large or small targets are not numbers.
         unit = max(float(np.abs(away).max()), _TINY)
         return mean, unit * np.sqrt(total(masses * (away / unit) ** 2) / weights)

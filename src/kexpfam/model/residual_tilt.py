@@ -42,7 +42,7 @@ _TINY = 1e-300
 
 
 def normal_masses(nodes: Float[np.ndarray, " q"]) -> Float[np.ndarray, " q"]:
-    """Of the trapezoid rule for a standard normal."""
+    """Masses of the nodes of a trapezoid rule for a standard normal."""
     return np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi) * (nodes[1] - nodes[0])
 
 

@@ -92,7 +92,7 @@ class ScoreField:
 
     @property
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density."""
+        """Whether it differs from its base density."""
         return bool(np.any(self.coefficients))
 
     @property

@@ -155,7 +155,7 @@ def _integrated(
     high: Float[np.ndarray, " n"],
     n_nodes: int,
 ) -> _Rule:
-    """The integrals with so many nodes, and their differences from those with half of them."""
+    """The integrals with this many nodes, and their differences from those with half of them."""
     bounded = bool(np.isfinite(low).any() or np.isfinite(high).any())
     nodes = _nodes(low, high, n_nodes) if bounded else np.linspace(-REACH, REACH, n_nodes)[None]
     tilt = _tilt(slopes, nodes)

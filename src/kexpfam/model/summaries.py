@@ -1,4 +1,4 @@
-"""Means, deviations, modes and highest-density sets of densities on nodes.
+"""Means, standard deviations, modes and highest-density sets of densities on nodes.
 
 Means are sums over the nodes; what lies beyond them counts at the mean of the bell's own tail. The
 highest-density set of a given mass is the shortest set of targets that has it: all y with
@@ -48,7 +48,7 @@ def mean_and_deviation(
     masses = np.concatenate([masses, slices.below[:, None], slices.above[:, None]], axis=1)
     center = slices.targets(np.clip(np.zeros((len(sums), 1)), tails[:, :1], tails[:, 1:]))
     away = targets - center
-    # In units of the furthest node: squares of very large or small targets are no numbers.
+    # In units of the furthest node: squares of very large or small targets are not numbers.
     unit = np.maximum(np.abs(away).max(axis=1, keepdims=True), np.finfo(float).tiny)
     away /= unit
     mean = (masses * away).sum(axis=1)

@@ -1,7 +1,7 @@
 """How surprising each value of a row is, given the row's other values.
 
 For column j of a row the density of its value given all others, p(t | rest), is found on a grid of
-nodes. The *surprise* of the value that is there compares its density with that of all values that
+nodes. The *surprise* of the value that is present compares its density with that of all values that
 could be there,
 
     surprise_j = −log P( p(T | rest) ≤ p(x_j | rest) ),       T ~ p(· | rest),
@@ -55,7 +55,7 @@ _BOX_NODES = 257
 
 
 class ColumnGrids(NamedTuple):
-    """The density of every column given a row's others, on nodes, and at the value that is there.
+    """The density of every column given a row's others, on nodes, and at the value that is present.
 
     `own_log_tail` bounds what lies beyond the value where the nodes end before it.
     """
@@ -68,7 +68,7 @@ class ColumnGrids(NamedTuple):
 
     @property
     def _log_masses(self) -> Float[np.ndarray, "n d p"]:
-        """Of the pieces between nodes."""
+        """Log masses of the pieces between nodes."""
         low, high = self._ends
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(np.diff(self.nodes, axis=2)) + _log_mean_exp(low, high)
@@ -82,7 +82,7 @@ class ColumnGrids(NamedTuple):
     def tilted(
         self, tilt: Float[np.ndarray, "n d q"], own_tilt: Float[np.ndarray, "n d"]
     ) -> ColumnGrids:
-        """With the logarithm of a factor at the nodes and at the values that are there."""
+        """With the logarithm of a factor at the nodes and at the values that are present."""
         raised = self._replace(log_density=self.log_density + tilt)
         total = log_sum_exp(raised._log_masses, axis=2)
         shift = own_tilt - total
@@ -169,7 +169,7 @@ def with_columns(
 def grids_of_mixture(
     mixture: GaussianMixtureDensity, rows: Float[np.ndarray, "n d"]
 ) -> ColumnGrids:
-    """Of a Gaussian mixture, with nodes around its components."""
+    """Grids of a Gaussian mixture, with nodes around its components."""
     columns = column_mixtures(mixture, rows)
     own, heavy, light = rows[:, :, None], slice(0, _HEAVIEST), slice(_HEAVIEST, None)
     pieces = [

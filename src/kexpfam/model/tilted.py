@@ -15,7 +15,13 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from kexpfam.base import BaseDensity, GaussianMixtureDensity, RescaledDensity, draw_defensively
+from kexpfam.base import (
+    BaseDensity,
+    BoxDensity,
+    GaussianMixtureDensity,
+    RescaledDensity,
+    draw_defensively,
+)
 from kexpfam.data.blocks import LARGEST_BLOCK
 from kexpfam.data.standardize import Standardizer
 from kexpfam.features import Basis
@@ -56,7 +62,7 @@ class TiltedDensity(RealDensity):
 
     @property
     def has_tilt(self) -> bool:
-        """Whether it is more than its base density."""
+        """Whether it differs from its base density."""
         return bool(np.any(self.coefficients))
 
     def untilted(self) -> TiltedDensity:
@@ -77,6 +83,14 @@ class TiltedDensity(RealDensity):
         log_shares = draws.log_proportions + self.tilt(draws.rows)
         logs = self.log_density(self.standardizer.backward(draws.rows))
         return logs, np.exp(log_shares - logsumexp(log_shares))
+
+    def support_box(self) -> tuple[Float[np.ndarray, " d"], Float[np.ndarray, " d"]] | None:
+        """The box of a uniform base density."""
+        if not isinstance(self.base, BoxDensity):
+            return None
+        corners = np.stack([self.base.low, self.base.high])
+        low, high = self.standardizer.backward(corners)
+        return low, high
 
     def tilt(self, standardized: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """f at standardized rows: the log of the model over its base, up to log Z."""

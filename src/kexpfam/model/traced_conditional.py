@@ -1,8 +1,8 @@
 """p(y | x) as JAX sees it: a function of one row and one target.
 
 The formulas of `kexpfam.model.conditional` once more, in JAX, so that they can be compiled, mapped
-over rows and differentiated in x and y by whoever brings this function into code of their own. The
-normalizer is the quadrature with the finer nodes of the cdf, for all rows alike.
+over rows and differentiated in x and y within the user's code. The normalizer is the quadrature
+with the finer nodes of the cdf, for all rows alike.
 """
 
 from __future__ import annotations

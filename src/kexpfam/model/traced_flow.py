@@ -2,7 +2,7 @@
 
     log p(x) = log q(z) + log((1 − ε) e^gain + ε) + log |dz/dx|,      z = A⁻¹(t(x) − shift)
 
-with the very code of `kexpfam.data.marginals` and `kexpfam.model.flow`.
+with the same code as `kexpfam.data.marginals` and `kexpfam.model.flow`.
 
 | symbol | name       | shape  |
 |--------|------------|--------|

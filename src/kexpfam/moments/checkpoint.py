@@ -2,7 +2,7 @@
 
 Every so often the sums, the rows that still wait for a full block, and the number of chunks seen
 are written to one safetensors file, under fingerprints of the fit (its kind, settings, first rows)
-and of all that the sums depend on. A pass that finds such a file goes on from there; as blocks do
+and of all that the sums depend on. A pass that finds such a file continues from there; as blocks do
 not depend on chunks, it ends with the very numbers it would have had. The file is written beside
 its name and then renamed: there is always a whole one. A digest of everything in it finds damage,
 and a lock beside it keeps other processes away.
@@ -46,7 +46,7 @@ class _Saved(NamedTuple):
 
 @dataclass
 class Checkpoint:
-    """A file that a pass is saved to, at most every so many seconds.
+    """A file that a pass is saved to, no more often than after this many seconds.
 
     `fit` is the fingerprint of the fit that it belongs to.
     """
@@ -208,7 +208,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def fit_fingerprint(kind: str, settings: dict[str, Any], source: RowSource) -> str:
-    """Of a fit before it begins: the kind of model, plain settings, and the first rows."""
+    """The fingerprint of a fit: the kind of model, plain settings, and the first rows."""
     found = source.local()
     if found is None:
         raise ValueError(
@@ -230,7 +230,7 @@ def fit_fingerprint(kind: str, settings: dict[str, Any], source: RowSource) -> s
 
 
 def _fingerprint(summation: Summation, first: Any, n_rows: int | None) -> str:
-    """Of all that the sums depend on: functions, base density, noise, first rows, their number."""
+    """The fingerprint of what sums depend on: functions, base, noise, first rows, row count."""
     hashed = hashlib.sha256()
     parts = [*summation.content(), first.rows, first.weights, first.labels, n_rows]
     for leaf in jax.tree.leaves(parts):
@@ -252,7 +252,7 @@ class CheckpointedWalk:
     def __call__(self, source: RowSource, summation: BasisSummation) -> dict[int, Any]:
         if summation.noise.moments_follow_scale(summation.basis):
             raise ValueError(
-                "A checkpoint is for fits with one pass over the rows; this noise or basis makes "
+                "A checkpoint is for fits with one pass over the rows; this noise or basis needs "
                 "one for every noise scale. Use noise='gaussian' with basis='fourier'."
             )
         return self.total(source, summation)

@@ -94,7 +94,7 @@ class LevelSums(NamedTuple):
         return self.joined({number: scale_moments(one, sign) for number, one in more.items()})
 
     def emptied(self) -> LevelSums:
-        """Of no rows."""
+        """The same sums, over no rows."""
         return self._replace(parts={n: scale_moments(one, 0.0) for n, one in self.parts.items()})
 
     def joined(self, parts: dict[int, LevelMoments]) -> LevelSums:
@@ -103,5 +103,5 @@ class LevelSums(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """Of all rows."""
+        """The total weight of the rows."""
         return sum(float(part.weight) for part in self.parts.values())

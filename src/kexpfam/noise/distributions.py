@@ -145,10 +145,12 @@ class GaussianNoise(Noise):
         """A factor L with C = L Lᵀ, shaped to multiply rows from the right: w → w L."""
         if self.covariance is None:
             return jnp.eye(n_columns)
-        return jnp.linalg.cholesky(self._full(n_columns, jnp))
+        return jnp.linalg.cholesky(self.matrix(n_columns, jnp))
 
-    def _full(self, n_columns: int, numpy: Any) -> Any:
-        """The covariance as a matrix, of NumPy or of JAX."""
+    def matrix(self, n_columns: int, numpy: Any) -> Any:
+        """The covariance at scale one as a matrix, of NumPy or of JAX."""
+        if self.covariance is None:
+            return numpy.eye(n_columns)
         try:
             covariance = numpy.asarray(self.covariance, float)
         except (TypeError, ValueError):
@@ -179,7 +181,7 @@ class GaussianNoise(Noise):
     def covariance_shape(self, n_columns: int) -> Float[np.ndarray, "d d"]:
         if self.covariance is None:
             return np.eye(n_columns)
-        covariance = self._full(n_columns, np)
+        covariance = self.matrix(n_columns, np)
         if not (np.allclose(covariance, covariance.T) and np.linalg.eigvalsh(covariance)[0] > 0):
             raise ValueError(
                 "covariance must be symmetric and positive definite, or positive numbers, one per "

@@ -27,7 +27,7 @@ def pareto_shape(log_weights: Float[np.ndarray, " n"]) -> float:
 
 
 def _zhang_stephens(ascending: Float[np.ndarray, " n"]) -> float:
-    """Posterior mean of the shape over a grid of b = −k/scale, shrunk a little towards ½."""
+    """Posterior mean of the shape over a grid of b = −k/scale, shrunk a little toward ½."""
     count = len(ascending)
     n_grid = 30 + int(np.sqrt(count))
     quartile = max(ascending[int(count / 4 + 0.5) - 1], 1e-12 * ascending[-1])

@@ -25,11 +25,11 @@ from kexpfam.model.health import NormalizerEstimate
 
 __all__ = ["QuadratureNormalizer"]
 
-# Panels are at first not wider than so many wavelengths over 2π of the tilt's typical frequency.
+# Panels are at first not wider than this many wavelengths over 2π of the tilt's typical frequency.
 _WAVES = 4.0
-# Nodes that are looked at in all, at most.
+# Nodes that are evaluated in all, at most.
 _MOST_NODES = 1_500_000
-# Rounding of a sum of so many terms; a base density's mass is known no better.
+# Rounding of a sum of this many terms; a base density's mass is known no better.
 _ROUNDING = 1e-10
 # A panel with less than this share of the tolerance inside counts as empty.
 _EMPTY = 1e-3

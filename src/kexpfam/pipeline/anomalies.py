@@ -44,7 +44,7 @@ _COORDINATES: tuple[MarginalKind, ...] = (None, "yeo_johnson")
 # and their weight in the pool were chosen by the mean AUROC over one-class problems made of other
 # tables (benchmarks/anomaly_choices.py), where 0.03 to 0.3 and 1 to 2 are nearly as good.
 NOISE, TIE_NOISE = 0.1, 2.0
-# Neighbors are looked for among so many rows at most.
+# Neighbors are looked for among this many rows at most.
 _MOST_POINTS = 4000
 
 
@@ -197,7 +197,7 @@ def _expert(
     mixture = None
     if base.average is not None:
         members = rows.folds != fold
-        # Mixtures are shrunk towards a normal distribution in whitened coordinates: where rows are
+        # Mixtures are shrunk toward a normal distribution in whitened coordinates: where rows are
         # few for their columns, a row must have no part in these either.
         nobody = np.zeros(int(members.sum()), bool)
         shift, root = whitening(base.filled[members], rows.weights[members], nobody)

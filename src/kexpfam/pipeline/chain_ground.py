@@ -50,7 +50,7 @@ __all__ = [
 # Distinct rows that choices are made on, and that terms are fitted to.
 MOST_ROWS = 50_000
 N_FOLDS = 5
-# Of more rows, one in so many judges.
+# Of more rows, one in this many is a judge.
 _ONE_JUDGE_OF = 4
 # Rows that sizes are tried with; all, if these are nearly all. Passes when the judges have joined.
 _GROWING_ROWS, _NEARLY_ALL, _LAST_PASSES = 200_000, 0.8, 2

@@ -91,7 +91,7 @@ class TargetSums(NamedTuple):
 
 
 class ConditionalFit(NamedTuple):
-    """The density, what was chosen, and how far it can be believed.
+    """The density, what was chosen, and how reliable it is.
 
     `penalty` is the one that was chosen, also where the gate has left the base density alone, and
     infinite where none was tried. `unit` is the weight of a row that is as noisy as the location
@@ -325,7 +325,7 @@ def _solved(fit: ConditionalFit, gated: bool) -> ConditionalFit:
 def _compared(
     judged: Judged | None, density: ConditionalDensity, rows: Pairs, seed: int
 ) -> Comparison:
-    """What held-out rows say of the density that is returned."""
+    """The figures of the returned density on held-out rows."""
     if judged is None:
         return nothing_compared()
     gain, gain_error = judged.gain()

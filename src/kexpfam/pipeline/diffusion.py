@@ -66,7 +66,7 @@ _SKETCH = 20_000
 _N_FOLDS = 5
 # Fewer distinct rows cannot be fitted; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_TO_JUDGE = 4, 50
-# Rows that judge at the most, and training rows and draws that are looked at beside them.
+# Rows that judge at the most, and training rows and draws that are used beside them.
 _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 # The lowest noise is this share of the base's thin directions, within limits.
 _LOWEST_SHARE, _LOWEST_LIMITS, _HIGHEST = 0.2, (0.003, 0.03), 3.0

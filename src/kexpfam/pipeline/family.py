@@ -30,7 +30,7 @@ from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import (
     Folds,
     InUnits,
-    Labelling,
+    Labeling,
     Sketch,
     Sketching,
     number_folds,
@@ -84,7 +84,7 @@ _PENALTIES = 10.0 ** np.arange(-9, 2.5, 0.5)
 _N_DRAWS = 8192
 # Fewer distinct rows cannot be tuned by; with fewer than the second, none are held out to judge.
 _FEWEST_ROWS, _FEWEST_TO_JUDGE = 4, 50
-# One fold of so many judges; rows, training rows and draws that are looked at.
+# One in this many folds judges; rows, training rows and draws that are used.
 _JUDGING_FOLDS, _JUDGES, _TRAINING, _DRAWS = 5, 4000, 2000, 2000
 
 
@@ -181,7 +181,7 @@ def fit_family(
         tuned, history = _tune(problem, settings, column_scale, for_tuning, progress)
     basis = unit_basis.rescaled(tuned.length_scale)
 
-    rows = source.mapped(Labelling(sketching, standardizer, folds))
+    rows = source.mapped(Labeling(sketching, standardizer, folds))
     moments_of = MomentSource(basis, settings.noise, base, rows)
     if checkpoint is not None:
         moments_of = replace(moments_of, walk=CheckpointedWalk(checkpoint, entropy))
@@ -254,7 +254,7 @@ def _compared(
     hyperparameters: Tuned,
     seeds: _Seeds,
 ) -> Comparison:
-    """What one fold of the rows says of a fit to the others, base density and all."""
+    """The comparison on one fold of a fit to the others, including its base density."""
     if len(sketch.rows) < _FEWEST_TO_JUDGE:
         return nothing_compared()
     judging = number_folds(sketch.keys, _JUDGING_FOLDS).numbers(sketch.keys) == 0

@@ -1,8 +1,8 @@
 """Pictures of fitted models with matplotlib: ``pip install 'kexpfam[plot]'``.
 
-Every function takes `ax` (or `axes`) to draw into, makes a new figure otherwise, and returns what
-it drew into. Nothing is shown and no setting of matplotlib is changed. Colors keep their order in
-gray and for color-blind readers.
+Every function draws into `ax` (or `axes`), or into a new figure, and returns the axes. No figure is
+shown and no setting of matplotlib is changed. Colors keep their order in gray and for color-blind
+readers.
 """
 
 from kexpfam.plotting.calibration import plot_calibration, plot_log_density_quantiles

@@ -1,4 +1,4 @@
-"""Do rows fall where the model says? Their log densities against those of draws.
+"""Calibration of a model: log densities of rows compared with those of draws.
 
 The rank of log p(x) among log p of draws tells the mass of the smallest highest-density region
 that reaches x:
@@ -37,16 +37,16 @@ def plot_calibration(
     ax: Any = None,
     coverage: float = 0.95,
 ) -> Any:
-    """Draw whether highest-density regions of the model hold the shares of rows they should.
+    """Draw the calibration of the highest-density regions of a model.
 
     For a row x, u(x) = P(log p(y) > log p(x)) with y drawn from the model p is the mass of the
-    smallest highest-density region that reaches x. If rows come from p, u is uniform. Drawn is
-    F(u) − u, the share of rows in the region with mass u less what it should be, in a band that
-    holds the whole line with the probability `coverage` if the model is right.
+    smallest highest-density region that reaches x. If rows come from p, u is uniform. The figure
+    shows F(u) − u, the share of rows in the region with mass u minus u, and a band that contains
+    the whole line with probability `coverage` if the model is correct.
 
-    A line above the band: too many rows in dense regions, the model is too wide. Below: too many
-    rows where the model has little mass, it is too narrow or misplaced. The band supposes rows and
-    draws to be independent; rows that the model was fitted to look better than they are.
+    If the line is above the band, too many rows are in dense regions: the model is too wide. If it
+    is below, too many rows are where the model has little mass: it is too narrow or misplaced. The
+    band assumes that rows and draws are independent; training rows look better than new rows.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def plot_log_density_quantiles(
 ) -> Any:
     """Draw quantiles of the rows' log densities against those of draws from the model.
 
-    If the rows come from the model, dots follow the diagonal, and all of them lie in the band with
-    the probability `coverage`. The lower end shows rows that the model finds less likely than
-    anything it would draw itself.
+    If the rows come from the model, the dots follow the diagonal, and all of them lie in the band
+    with probability `coverage`. The lower end shows rows that are less likely than any draw of the
+    model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two tables side by side: the columns that moved most, and pairs of columns."""
+"""A picture of the differences between two tables: columns, and pairs of columns."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MOST_LEVELS, _MOST_IN_MAP, _LONGEST = 8, 12, 14
 
 
 def plot_comparison(comparison: Any, n_columns: int = 5, axes: Any = None) -> np.ndarray:
-    """Draw what `kexpfam.compare` found.
+    """Draw the result of `kexpfam.compare`.
 
-    One panel for each of the columns with the surest changes, the shares of both tables beside each
-    other, and a map of the pairs of columns: how much the strength of their dependence changed,
-    with a dot where the change is sure.
+    One panel for each of the columns with the most significant changes shows the shares of both
+    tables. A map of the pairs of columns shows how much the strength of their dependence changed,
+    with a dot for significant changes.
 
     Parameters
     ----------
     comparison : kexpfam.TableComparison
     n_columns : int, default=5
-        The most columns to draw.
+        The largest number of columns to draw.
     axes : array of matplotlib axes, optional
         One for each column, and one more for the pairs, if there are any.
 

@@ -1,4 +1,4 @@
-"""Pictures of p(y | x): regions over one input, curves at a few rows, and whether intervals cover.
+"""Pictures of p(y | x): regions over one input, curves at a few rows, and coverage of intervals.
 
 The region of highest density with mass m at an x is {y : p(y | x) ≥ t(x)} with the threshold that
 leaves m inside: the smallest set that holds y with the probability m, in several pieces where the
@@ -56,7 +56,7 @@ def plot_conditional(
     colorbar: Any = True,
     ax: Any = None,
 ) -> Any:
-    """Draw regions of highest density of y over one input, the others held.
+    """Draw highest-density regions of y over one input, with the others fixed.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def plot_conditional(
     limits : (low, high), optional
         The window of y.
     max_rows : int, default=1000
-        If there are more rows, so many of them are drawn.
+        At most this many rows are drawn.
     colorbar : bool or array of matplotlib axes, default=True
         Whether to add the key to the regions, or the axes that it stands beside.
     ax : matplotlib axes, optional
@@ -122,17 +122,17 @@ def plot_conditional(
 def plot_conditional_curves(
     model: Any, X: Any, y: Any = None, *, labels: Sequence[str] | None = None, ax: Any = None
 ) -> Any:
-    """Draw the density of y at a few rows, one curve above the other.
+    """Draw the density of y at a few rows, as curves above each other.
 
     Parameters
     ----------
     model : fitted ConditionalKernelExponentialFamily
     X : array or data frame of shape (n_rows, n_features)
-        The rows; a dozen at most is readable.
+        The rows; up to a dozen are readable.
     y : array of shape (n_rows,), optional
         Their targets, marked on the curves.
     labels : sequence of str, optional
-        What the rows are called; their numbers by default.
+        Names of the rows; by default their numbers.
     ax : matplotlib axes, optional
         A new figure by default.
 
@@ -164,10 +164,10 @@ def plot_conditional_curves(
 def plot_pit(
     model: Any, X: Any, y: Any, *, n_bins: int = 20, coverage: float = 0.95, ax: Any = None
 ) -> Any:
-    """Draw the histogram of F(y | x), which is flat if the model is right.
+    """Draw the histogram of F(y | x), which is flat if the model is correct.
 
-    A valley: intervals are too narrow. A hill: too wide. A slope: targets are above or below of
-    what the model says.
+    If it has a valley, intervals are too narrow; if it has a hill, they are too wide. A slope means
+    that targets are higher or lower than predicted.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def plot_pit(
         Targets that the model was not fitted to.
     n_bins : int, default=20
     coverage : float, default=0.95
-        Probability with which the band holds all bars of a model that is right.
+        Probability with which the band contains all bars of a correct model.
     ax : matplotlib axes, optional
         A new figure by default.
 
@@ -215,7 +215,7 @@ def plot_coverage(
     y : array of shape (n_samples,)
         Targets that the model was not fitted to.
     coverage : float, default=0.95
-        Probability with which the band holds the whole line of a model that is right.
+        Probability with which the band contains the whole line of a correct model.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the band.
     ax : matplotlib axes, optional

@@ -1,4 +1,4 @@
-"""Draws against data: every column, and every pair of columns."""
+"""Draws and data: every column, and every pair of columns."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def plot_corner(
 ) -> Any:
     """Draw the columns and pairs of columns of data and of draws from a model.
 
-    On the diagonal are histograms; below it dots of the data and, of both, lines around the
-    regions of highest density with half and nine tenths of the mass, from smoothed histograms.
+    The diagonal has histograms. Below it, dots are data, and lines surround the highest-density
+    regions of data and draws with half and nine tenths of the mass, from smoothed histograms.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def plot_corner(
     labels : pair of str, default=("data", "model")
         What the legend calls data and draws.
     max_rows : int, default=1000
-        If there are more rows of data, so many of them are drawn as dots. Histograms and lines are
+        At most this many rows are drawn as dots. Histograms and lines are
         always of all rows.
 
     Returns

@@ -50,8 +50,9 @@ def plot_density(
 ) -> Any:
     """Draw the normalized density of a model with one or two columns.
 
-    Two columns: the smallest regions that hold the given shares of the mass, the darker the
-    denser, so that pictures of different models compare. One column: the density as a curve.
+    With two columns, the smallest regions with the given shares of the mass are drawn, darker where
+    they are denser, so that pictures of different models can be compared. With one column, the
+    density is drawn as a curve.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def plot_density(
         Shares of the mass that the regions hold (two columns). A share that the window does not
         hold is left out.
     max_rows : int, default=1000
-        If X has more rows, so many of them are drawn as dots or ticks.
+        At most this many rows are drawn as dots or ticks.
     colorbar : bool or array of matplotlib axes, default=True
         Whether to add the key to the regions (two columns), or the axes that it stands beside.
 

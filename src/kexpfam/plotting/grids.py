@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam.choices import whole
 from kexpfam.data.tables import refuse_what_is_no_table
@@ -26,6 +26,7 @@ __all__ = [
     "checked_window",
     "density_thresholds",
     "evaluate",
+    "fitted_attribute",
     "grid_rows",
     "log_densities",
     "rows_for",
@@ -67,6 +68,13 @@ def log_densities(model: Any, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarra
             f"{type(model).__name__}."
         )
     return evaluate(function, rows)
+
+
+def fitted_attribute(model: Any, name: str) -> Any:
+    """What a fitted model has under this name; None where its kind of model has no such thing."""
+    if hasattr(model, "get_params"):
+        check_is_fitted(model)
+    return getattr(model, name, None)
 
 
 def rows_for(model: Any, X: Any) -> Float[np.ndarray, "n d"]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.plotting.canvas import DATA, MARK, column_names, new_panels, shades
+from kexpfam.plotting.grids import fitted_attribute
 
 __all__ = ["plot_tuning_history"]
 
@@ -20,8 +20,8 @@ def plot_tuning_history(model: Any, *, axes: Any = None) -> Any:
     """Draw loss, penalty, noise scale and length-scales of a tuned model, step by step.
 
     The highest twentieth of the losses may be out of the picture. Short lines at the right edge
-    show what was settled on in the end: for length-scales the mean (of logarithms) over the last
-    steps, for penalty and noise scale what cross-validation chose afterwards.
+    show the final values: for length-scales the mean (of logarithms) over the last steps, for
+    penalty and noise scale what cross-validation chose afterwards.
 
     Parameters
     ----------
@@ -46,9 +46,7 @@ def plot_tuning_history(model: Any, *, axes: Any = None) -> Any:
     >>> [ax.get_ylabel() for ax in plot_tuning_history(model)]
     ['held-out loss', 'penalty λ', 'noise scale σ', 'length-scales']
     """
-    if hasattr(model, "get_params"):
-        check_is_fitted(model)
-    history = getattr(model, "tuning_history_", None)
+    history = fitted_attribute(model, "tuning_history_")
     if not history:
         raise ValueError(
             "The model has no tuning history. One is made by KernelExponentialFamily.fit with "

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.choices import checked_name
 from kexpfam.plotting.canvas import MARK, MODEL, add_key, add_legend_above, new_axes, shades
+from kexpfam.plotting.grids import fitted_attribute
 
 __all__ = ["draw_loss_surface", "plot_loss_surface"]
 
@@ -61,9 +61,7 @@ def plot_loss_surface(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('noise scale σ', 'penalty λ')
     """
-    if hasattr(model, "get_params"):
-        check_is_fitted(model)
-    surface = getattr(model, "loss_surface_", None)
+    surface = fitted_attribute(model, "loss_surface_")
     if surface is None:
         raise ValueError(
             "The model has no loss surface. One is made by KernelExponentialFamily.fit with "

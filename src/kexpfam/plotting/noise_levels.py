@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.utils.validation import check_is_fitted
 
 from kexpfam.choices import entropy, whole
 from kexpfam.plotting.canvas import column_names, draw_rows, new_panels, thinned
-from kexpfam.plotting.grids import Window, cell_middles, checked_window, rows_for
+from kexpfam.plotting.grids import (
+    Window,
+    cell_middles,
+    checked_window,
+    fitted_attribute,
+    rows_for,
+)
 from kexpfam.plotting.score_field import (
     add_magnitude_key,
     draw_arrows,
@@ -26,7 +31,7 @@ from kexpfam.plotting.score_field import (
 
 __all__ = ["draw_noise_levels", "noised_rows", "plot_noise_levels", "shown_levels"]
 
-# With more noise than this, in deviations of the rows, there is nothing left to see.
+# With more noise than this, in standard deviations of the rows, there is nothing left to see.
 _HIGHEST = 1.5
 _N_DRAWS = 400
 
@@ -44,8 +49,9 @@ def plot_noise_levels(
 ) -> Any:
     """Draw the score field of a two-column `KernelDiffusion` at several noise levels.
 
-    Levels are equally spaced in the logarithm, from the lowest up to 1.5 deviations of the rows.
-    Dots are rows with the level's noise. Colors compare between panels, lengths within one.
+    Levels are equally spaced in the logarithm, from the lowest up to 1.5 standard deviations of the
+    rows. Dots are rows with the noise of the level. Colors can be compared between panels, lengths
+    within one.
 
     Parameters
     ----------
@@ -62,7 +68,7 @@ def plot_noise_levels(
     limits : sequence of (low, high), optional
         The window of all panels, a pair for each column; around the rows by default.
     max_rows : int, default=400
-        If X has more rows, so many of them are drawn.
+        At most this many rows are drawn.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the noise and of draws.
 
@@ -81,9 +87,7 @@ def plot_noise_levels(
     >>> axes.shape, axes[-1].get_title()
     ((3,), 'σ = 1.5')
     """
-    if hasattr(model, "noise_range"):
-        check_is_fitted(model)
-    if not hasattr(model, "noise_scales_"):
+    if fitted_attribute(model, "noise_scales_") is None:
         raise TypeError(
             "plot_noise_levels draws the noise levels of a fitted KernelDiffusion; got a "
             f"{type(model).__name__}. Try plot_score_field."

@@ -78,7 +78,7 @@ def plot_score_field(
     limits : sequence of (low, high), optional
         The window, a pair for each column; around X, else around draws of the model, by default.
     max_rows : int, default=1000
-        If X has more rows, so many of them are drawn.
+        At most this many rows are drawn.
     colorbar : bool or array of matplotlib axes, default=True
         Whether to add the key to the colors, or the axes that it stands beside.
 

@@ -135,12 +135,12 @@ def _terms(evidence: Evidence) -> Section:
     words = (
         "The density is a product along this order, each column given the ones above it. Numbers "
         f"have a mixture of {fit.base_search.n_components} components (columns: "
-        f"{maps[fit.marginals]}), categories their shares; what else held-out rows wanted stands "
-        "beside them."
+        f"{maps[fit.marginals]}), and categories have their frequencies. Other terms that improve "
+        "held-out rows are listed beside them."
         if fit.density.mixture is not None
         else "The density is a product along this order, each column given the ones above it."
     )
-    heads = ["Place", "Column", "Beside the mixture or the shares"]
+    heads = ["Place", "Column", "Terms beside the mixture or the frequencies"]
     body = joined(
         [
             element("p", words),

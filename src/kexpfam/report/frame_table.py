@@ -6,7 +6,6 @@ numbers. The table is in memory; of files with very many rows a random sample is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
-from kexpfam.data.cells import library_of
+from kexpfam.data.cells import library_of, rows_at
 from kexpfam.data.cluster import is_dask
 from kexpfam.data.frame_columns import frame_of_arrow
 from kexpfam.data.frames import ReadTable, read_table
@@ -55,7 +54,7 @@ class FrameTable:
 
     def fit(self, model: Any, most_judged: int, most: int) -> None:
         """Fit to the rows of `training_sample(most_judged, most)`, in the table's order."""
-        model.fit(_taken(self.frame, np.flatnonzero(self._training(most_judged, most))))
+        model.fit(rows_at(self.frame, np.flatnonzero(self._training(most_judged, most))))
 
     def training_sample(self, most_judged: int, most: int) -> Any:
         """At most about `most` of the rows that `judged(most_judged)` does not give."""
@@ -69,7 +68,7 @@ class FrameTable:
         places = np.flatnonzero(chosen)
         places = places[np.argsort(self.keys[places], kind="stable")]
         numbers = places if self.places is None else self.places[places]
-        return KeptRows(_taken(self.frame, places), numbers, self.keys[places])
+        return KeptRows(rows_at(self.frame, places), numbers, self.keys[places])
 
 
 def open_frame(data: Any, model: Any, seed: int, *, fitted: bool) -> FrameTable:
@@ -154,10 +153,3 @@ def _standardized(numbers: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]
     whole = whole / np.maximum(np.abs(whole).max(axis=0, initial=0.0), 1e-300)
     scale = whole.std(axis=0)
     return (whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
-
-
-def _taken(frame: Any, places: Int[np.ndarray, " k"] | Sequence[int]) -> Any:
-    take: Callable[[Any], Any] = frame.iloc.__getitem__ if hasattr(frame, "iloc") else (
-        frame.__getitem__
-    )  # fmt: skip
-    return take(places)

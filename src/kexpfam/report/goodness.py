@@ -1,7 +1,7 @@
 """A test of whether the judged rows are rows of the model, and its result in words.
 
 Tables of real numbers have a kernel Stein test: rows and gradients are divided by the columns'
-deviations first, because the test's kernel treats all columns alike. For other tables, log
+standard deviations first, because the test's kernel treats all columns alike. For other tables, log
 densities of rows and of draws are compared, whose distributions are the same where the model is
 right.
 """
@@ -14,8 +14,6 @@ import numpy as np
 from jaxtyping import Float
 from scipy.stats import ks_2samp
 
-from kexpfam.base import BASES, UniformBase
-from kexpfam.choices import resolve
 from kexpfam.goodness_of_fit import SteinResult, stein_test
 from kexpfam.report.charts import histogram_chart
 from kexpfam.report.evidence import Evidence
@@ -162,10 +160,10 @@ def _tested(evidence: Evidence) -> SteinResult:
             f"The density at {count(impossible, 'row')} is zero or could not be found: no test is "
             "needed to tell these from rows of the model."
         )
-    if isinstance(resolve("base", getattr(evidence.model, "base", "mixture"), BASES), UniformBase):
+    if evidence.model.density_.support_box() is not None:
         raise ValueError(
-            "It needs a density that is smooth everywhere, and one with a uniform base ends at the "
-            "edge of a box."
+            "It needs a density that is smooth everywhere, but one with a uniform base density "
+            "ends at the edge of a box."
         )
     rows, gradients = evidence.rows[:_MOST_ROWS], evidence.gradients[:_MOST_ROWS]
     scale = rows.std(axis=0)

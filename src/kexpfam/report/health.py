@@ -106,7 +106,7 @@ def _about_draws(evidence: Evidence) -> list[Figure]:
         Figure(
             "Least effective draws",
             number(chains.effective_sample_size.min()),
-            "what all chains together are worth, in the worst column",
+            "independent draws that all chains are worth, in the worst column",
         ),
         Figure(
             "Mean acceptance",

@@ -220,7 +220,7 @@ def _peer_table(evidence: Evidence, mean: float, error: float, peers: list[PeerR
 
 def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
     if not peers:
-        return "There are too few distinct rows to fit other estimators beside it."
+        return "There are too few distinct rows to fit other estimators for comparison."
     names = {peer.name for peer in peers}
     who = []
     if names - {PRODUCT, BASE}:
@@ -237,8 +237,8 @@ def _about_peers(evidence: Evidence, peers: list[PeerResult]) -> str:
         return f"{' '.join(who)} All are fitted to {used}, or to fewer where the table says so."
     others = "All but this one are" if BASE in names else "The others are"
     return (
-        "The model was fitted before, and to which rows is not known here: if some of these were "
-        f"among them, its figure is too good. {' '.join(who)} {others} fitted to four fifths of "
+        "The model was fitted before, and it is not known to which rows: if some of these are "
+        f"among them, its figure is too high. {' '.join(who)} {others} fitted to four fifths of "
         "the given rows and judged by the rest, five times."
     )
 
@@ -254,8 +254,8 @@ def _about_ties(evidence: Evidence) -> Html | None:
         return None
     return element(
         "p",
-        f"Values repeat in {', '.join(tied)}. A density may be as high as it likes at repeated "
-        "values, so that likelihoods there reward narrow spikes too, such as a mixture’s.",
+        f"Values repeat in {', '.join(tied)}. A density can be arbitrarily high at repeated "
+        "values, so that the likelihood also rewards narrow spikes, such as those of a mixture.",
         class_="note",
     )
 

@@ -66,7 +66,7 @@ def pairs_section(evidence: Evidence) -> Section:
                 id="pairs-help",
                 class_="note",
             ),
-            element("noscript", element("p", "The pair plot needs JavaScript; all else does not.")),
+            element("noscript", element("p", "Only the pair plot needs JavaScript.")),
         ]
     )
     title = "Rows and draws, two columns at a time"

@@ -31,7 +31,7 @@ PRODUCT, BASE = "product of marginals", "base density alone"
 _SIZES = (1, 2, 4, 8, 16, 32)
 # A kernel density costs the square of its rows for every bandwidth it is tried with.
 _KERNEL_DENSITY_ROWS = 4000
-# A single column is known well from so many values.
+# A single column is known well from this many values.
 _MARGINAL_ROWS = 2000
 
 
@@ -62,7 +62,7 @@ class _Fitted(NamedTuple):
 
 
 def _scaled(fit: Callable[[Float[np.ndarray, "n d"], int], _Fitted]) -> FitPeer:
-    """A peer in units of the columns' deviations, with log densities in those of the data."""
+    """A peer on standardized columns, with log densities in the units of the data."""
 
     def fit_scaled(rows: Float[np.ndarray, "n d"], _: Sequence[ColumnKind], seed: int) -> Peer:
         scale = rows.std(axis=0)

@@ -179,7 +179,7 @@ def write_report(
     Parameters
     ----------
     path : str or path
-        Where the page goes; what is there is replaced.
+        The file to write. An existing file is replaced.
     data, model, random_state, title, progress : optional
         As in `make_report`.
 

@@ -95,8 +95,8 @@ def _about_missing(evidence: Evidence) -> Html | None:
     if evidence.complete.all():
         return None
     words = (
-        "A row with missing values has the log density of what is there, which is seldom as low as "
-        "that of a complete row."
+        "A row with missing values has the log density of its other values, which is seldom as "
+        "low as that of a complete row."
     )
     return element("p", words, class_="note")
 

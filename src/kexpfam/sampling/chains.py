@@ -129,7 +129,7 @@ class Chains(NamedTuple):
         if not largest <= _LARGEST_R_HAT:
             reasons.append(
                 f"R-hat is {largest:.2f} (more than {_LARGEST_R_HAT}): chains disagree, so that "
-                "the shares of regions between which they hardly travel rest on where they "
+                "the weights of regions between which they hardly move depend on where they "
                 "started. Try more n_steps, or more n_chains"
             )
         low, high = METHODS[self.method].sane_acceptance
@@ -137,7 +137,7 @@ class Chains(NamedTuple):
         if not low <= mean <= high:
             advice = "a smaller" if mean < low else "a larger"
             reasons.append(
-                f"the mean acceptance is {mean:.3f}, where {low} to {high} is sane. Try {advice} "
+                f"the mean acceptance is {mean:.3f}, where {low} to {high} is usual. Try {advice} "
                 f"step_size than {self.step_size:.3g}, or step_size=None, which adapts it"
             )
         return f"The draws are unreliable: {'; '.join(reasons)}." if reasons else None

@@ -7,8 +7,8 @@ occupied in proportion to their mass.
 
 Systematic resampling along the first column: the draws with quantiles (U + c)/n of v, for one
 uniform U. Each chain still starts from the distribution v, and neighboring regions get their shares
-to within one chain rather than to within a binomial deviation (Gerber, Chopin and Whiteley,
-"Negative association, ordering and convergence of resampling methods", 2019).
+to within one chain rather than to within a binomial standard deviation (Gerber, Chopin and
+Whiteley, "Negative association, ordering and convergence of resampling methods", 2019).
 
 | symbol | name   | shape  |
 |--------|--------|--------|

@@ -1,4 +1,4 @@
-"""Chains under way: compiled legs of steps and jumps, and the step size learnt on the way.
+"""Chains under way: compiled legs of steps and jumps, and the step size learned on the way.
 
 Local steps do not travel between separated modes. The base density usually covers them all, and
 p ∝ q0 exp f: so every few steps each chain is offered a jump to a fresh draw z' of q0, accepted
@@ -41,7 +41,7 @@ _LEG = 64
 
 
 class ChainStates(NamedTuple):
-    """Where the chains are, what has been learnt about the step size, and legs flown so far."""
+    """Where the chains are, what was learned about the step size, and how many legs have run."""
 
     states: Any
     adaptation: Any

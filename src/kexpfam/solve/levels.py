@@ -92,7 +92,7 @@ class _Change(NamedTuple):
     system: QuadraticSystem
 
     def losses(self, changes: Float[np.ndarray, "m c"]) -> Float[np.ndarray, " c"]:
-        """Of several δ, as columns."""
+        """Losses of several δ, as columns."""
         quadratic, linear = self.system
         curved = (changes * (quadratic @ changes)).sum(axis=0)
         return self.constant + linear @ changes + curved / 2
@@ -172,7 +172,7 @@ def no_levels(basis: FourierBasis, noise_scales: Float[np.ndarray, " l"]) -> Lev
 
 
 def _node_weights(ends: Float[np.ndarray, " two"]) -> Float[np.ndarray, " n"]:
-    """Of ∫ 2σ² J dt over a stretch."""
+    """Weights of the nodes of ∫ 2σ² J dt over a stretch."""
     width = np.log(ends[1] / ends[0])
     return 2 * width * _SIMPSON * np.asarray(node_scales(ends)) ** 2
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper: gradient steps on the hyper-parameters through the closed form.
+"""Algorithm 1 of the paper: gradient steps on the hyperparameters through the closed form.
 
 Each step splits the rows at random in two, draws a mini-batch D_t, D_v from each side, solves
 β = −(H_t + λR)⁻¹h_t on D_t with noise, evaluates the criterion on D_v without, and takes an Adam

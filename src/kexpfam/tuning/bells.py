@@ -46,7 +46,7 @@ _BEFORE, _ODD_SHARE = 200.0, 0.02
 
 
 class Bell(NamedTuple):
-    """A location, the factor of its deviations, and where rows lie in the bell's two parts.
+    """A location, the factor of its scale, and where rows lie in the bell's two parts.
 
     `sums` are those of a location with points; None where all rows are points. `unseen` are the
     nats a row by which bells would be narrower if points saw all that there is to see.
@@ -67,7 +67,7 @@ class Bell(NamedTuple):
 
 
 def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -> Bell:
-    """A location of the rows whose inputs are there, and where each row lies in its bell."""
+    """A location of the rows whose inputs are present, and where each row lies in its bell."""
     known = problem.where(problem.known)
     noises = covariance.noise * known.weights.mean() / known.weights
     if len(noises) <= 2 * n_points:
@@ -144,7 +144,7 @@ def with_shares(
 ) -> tuple[NumberChoice, float]:
     """The likeliest shares of the bell and of its wide part, and what they gain.
 
-    None if that is not beyond doubt.
+    None if that is not significantly.
     """
     known, weights = problem.known, problem.weights
     lines = (problem.line, bell.narrow, bell.wide)

@@ -1,4 +1,4 @@
-"""The terms of a chain beside its mixture, each with a say of held-out rows.
+"""The terms of a chain beside its mixture, each chosen on held-out rows.
 
 For a number, in this order:
 
@@ -58,16 +58,16 @@ __all__ = [
 # kernels that begin where another one ended.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 _FURTHER_STEPS = 8
-# A step that gains less than so many nats a row is the last: a kernel is chosen by more than that,
-# and a length-scale that the evidence hardly knows makes no difference to a prediction.
+# A step that gains less than this number of nats a row is the last: a kernel is chosen by more than
+# that, and a length-scale that the evidence hardly knows makes no difference to a prediction.
 _KERNEL_GAIN, _TUNING_GAIN = 3e-3, 3e-4
 # More points of a location are tried where a bell has such a share, and still more where
-# the last step gained so many nats a row; they are taken for a gain that pays for their time, and
+# the last step gained this many nats a row; they are taken for a gain that pays for their time, and
 # not tried where what points cannot see is less than that.
 _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.02
 # Functions of the inputs and rows, for a first look and for good.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
-# Penalties after which a path ends that has not gained so many nats a row.
+# Penalties after which a path ends that has not gained this many nats a row.
 _PATIENCE, _GOING_ON = 2, 1e-3
 # Rows that anything is chosen on, and rows for each input of a location.
 FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5

@@ -104,7 +104,7 @@ class _Judged(NamedTuple):
         return mean_and_error(self.logs[kind] - self.logs[other], self.weights)
 
     def not_far_behind(self) -> list[MarginalKind]:
-        """Kinds that are not worse than the best one beyond doubt."""
+        """Kinds that are not worse than the best one significantly."""
         top = max(self.logs, key=lambda kind: mean_and_error(self.logs[kind], self.weights)[0])
         behind = {kind: self.gain(top, kind) for kind in self.logs}
         return [kind for kind, (gain, error) in behind.items() if gain <= _FAR_BEHIND * error]
@@ -114,7 +114,7 @@ class _Judged(NamedTuple):
         best = kinds[0]
         for kind in kinds[1:]:
             gain, error = self.gain(kind, best)
-            # A map with more to fit must be better beyond doubt.
+            # A map with more to fit must be better significantly.
             if gain > error:
                 best = kind
         return best

@@ -1,4 +1,4 @@
-"""What held-out rows say of a model, relative to its base density (lower is better).
+"""Criteria on held-out rows, relative to the base density (lower is better).
 
     score matching   mean[Δf + ½|∇f|² + ∇f·∇log q0]      noise-free, no normalizer needed
     likelihood       log Z of f, from draws of q0, − mean f

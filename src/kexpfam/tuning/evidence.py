@@ -25,9 +25,9 @@ _CHOICE_ROWS, _TUNING_ROWS, _FOLD_ROWS = 320, 800, 400
 # With more rows the kernel is chosen on as many as length-scales are tuned on.
 _MANY_ROWS = 1200
 _CHOICE_STEPS, _MAP_STEPS, _TUNING_STEPS, _FOLD_STEPS = 40, 12, 25, 8
-# Steps after which the better of two kernels goes on alone.
+# Steps after which the better of two kernels continues alone.
 _RIVAL_STEPS = 8
-# A step that gains less than so many nats a row is the last.
+# A step that gains less than this number of nats a row is the last.
 _LEAST_GAIN = 1e-6
 
 

@@ -1,7 +1,7 @@
 """The last gate: a model is returned only if it beats its base density where it has seen no rows.
 
-What was chosen is fitted once more without some of the rows, base density and all, and its own log
-density is compared with that of its base density at these rows:
+What was chosen is fitted once more without some of the rows, including its base density, and its
+own log density is compared with that of its base density at these rows:
 
     gain = mean (log p − log q0),        error = its standard error.
 
@@ -30,7 +30,7 @@ __all__ = [
     "share_below",
 ]
 
-# Rows are looked at in such portions, until the gain is so many standard errors from zero.
+# Rows are used in such portions, until the gain is this many standard errors from zero.
 _AT_A_TIME, _BEYOND_DOUBT = 256, 5.0
 
 

@@ -53,8 +53,8 @@ __all__ = [
     "scale_factor",
 ]
 
-# Up to so many rows the location is exact (beyond that its cost would grow with the cube); else it
-# has so many points.
+# Up to this many rows the location is exact (beyond that its cost would grow with the cube); else
+# it has so many points.
 EXACT_ROWS, POINTS = 1200, 1024
 # With more rows than this a single fold is enough to choose and to judge by.
 _FOLDS, _ONE_FOLD_ROWS = 4, 3000

@@ -1,13 +1,15 @@
-"""Mixtures of incomplete rows: filled in many times, and judged by what is there alone.
+"""Mixtures of incomplete rows: filled in many times, and judged by the values that are present
+only.
 
 Rows are filled in by draws from a Gaussian at first, whose correlations are shrunk as much as suits
 other rows (`kexpfam.base.incomplete`), then in rounds by draws from the mixture fitted before
 (Monte-Carlo expectation–maximization). One draw of a cell would be taken for knowledge: a table of
 few rows is filled in several times, and its copies count as one table.
 
-Size, shrinkage and pseudo-rows are chosen by the log densities of values that are there, in rows of
-folds that had no part in anything: neither in the Gaussian, nor in its coordinates. Cells that were
-filled in follow from the Gaussian that filled them, and would reward any mixture that repeats it.
+Size, shrinkage and pseudo-rows are chosen by the log densities of values that are present, in rows
+of folds that had no part in anything: neither in the Gaussian, nor in its coordinates. Cells that
+were filled in follow from the Gaussian that filled them, and would reward any mixture that repeats
+it.
 
 A mixture of few rows is too sure of itself, and most of all in these rows, which are those that
 users want to have filled in. So some of their values are hidden, then others, and components made
@@ -69,15 +71,15 @@ __all__ = [
 # Copies at most, and rows in all of them.
 _MOST_COPIES, _COPIED_ROWS = 12, 12_000
 # Pseudo-rows of mixtures, in multiples of the columns, are tried from many to few until they are
-# worse by so many nats.
+# worse by this many nats.
 _PSEUDO_ROWS, _FALLEN_BEHIND = (64.0, 4.0, 0.25), 0.1
-# Factors of the components' deviations, mixtures that they are tried with, the share of values that
-# are hidden from these, and rows that judge.
+# Factors of the components' standard deviations, mixtures that they are tried with, the share of
+# values that are hidden from these, and rows that judge.
 _WIDENINGS = (1.0, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4)
 _N_WIDENED, _HIDDEN, _WIDENING_JUDGES = 4, 0.15, 500
 # So many shares are hidden one after the other, at most: few values would say little.
 _MOST_HIDINGS = 6
-# Of so many draws, those that are second from either end should cover such a share of values.
+# Of this many draws, those that are second from either end should cover such a share of values.
 _QUANTILE_DRAWS, _COVERED = 39, 0.9
 # Rounds of drawing what is missing by mixtures.
 _ROUNDS = 3
@@ -119,7 +121,7 @@ def holed(
 def drawn_copies(
     table: TableRows, rows: Float[np.ndarray, "n w"], mixture: OrderedMixture, copies: int
 ) -> Float[np.ndarray, "c n w"]:
-    """What is missing, drawn given what is there, several times."""
+    """Missing values, drawn given the values that are present, several times."""
     numbers = np.arange(copies)
     uniform = table.uniform("choice", copy=numbers).ravel()
     each = table.uniform("normal", np.arange(rows.shape[1]), numbers[:, None])
@@ -181,7 +183,7 @@ def incomplete_search(
     progress: Progress,
     largest: int = LARGEST,
 ) -> AverageSearch:
-    """What suits values that are there; the Gaussians before have their own pseudo-rows."""
+    """What suits values that are present; the Gaussians before have their own pseudo-rows."""
     trials = [
         _trial(table, rows, held, pseudo_rows, _MOST_JUDGES)
         for held in held_until(table.folds, ENOUGH_JUDGES)
@@ -238,9 +240,10 @@ def widening(
     search: AverageSearch,
     seed: int,
 ) -> float:
-    """The factor of deviations with which values that were hidden are covered as they should be.
+    """The factor of standard deviations with which values that were hidden are covered as they
+    should be.
 
-    One where rows are many: what a mixture then misses is not for want of rows.
+    One where rows are many: what a mixture then misses is not for lack of rows.
     """
     if not _are_few(rows):
         return 1.0
@@ -307,7 +310,7 @@ def held_out_logs(
     held: Bool[np.ndarray, " n"],
     seed: int,
 ) -> Float[np.ndarray, " j"]:
-    """Held-out log densities of what is there: enough to compare coordinates by."""
+    """Held-out log densities of the values that are present: enough to compare coordinates by."""
     trial = _trial(table, rows, held, float(rows.shape[1]))
     starts = compared_starts(trial.table.n_rows, seed)
     mixtures = next(mixture_path(trial.table, starts, [STRONGEST]))

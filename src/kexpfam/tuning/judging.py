@@ -1,4 +1,4 @@
-"""What held-out rows say of a tilt: its penalty, and whether to tilt at all.
+"""Choices on held-out rows: the penalty of a tilt, and whether to tilt at all.
 
 Penalties are walked from strong to weak; the best is taken. What a tilt is worth is judged by log
 densities of held-out rows under the density with and without it, each with the penalty that rows of
@@ -27,7 +27,7 @@ __all__ = ["Judged", "judge", "log_densities"]
 
 # Rows of a single fold take turns: one part chooses the penalty that judges the others.
 _TURNS = 4
-# A path is left when so many penalties in a row gained no more than so many nats.
+# A path is left when so many penalties in a row gained no more than this number of nats.
 _PATIENCE, _LEAST_GAIN = 2, 1e-3
 
 
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the tilt is better beyond doubt, as `Comparison` says of all models."""
+        """Whether the tilt is better significantly, as `Comparison` says of all models."""
         return beyond_doubt(*self.gain())
 
 
@@ -80,7 +80,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
     for _ in progress.track(range(1 + len(PENALTIES)), "penalties"):
         densities.append([next(path) for path in paths])
         logs.append(log_densities(densities[-1], folds, at))
-        if _settled([float(np.average(one, weights=weights)) for one in logs[1:]]):
+        if _stopped_gaining([float(np.average(one, weights=weights)) for one in logs[1:]]):
             break
     tilted = np.stack(logs[1:], axis=1)
     chosen = np.zeros(len(turns), int)
@@ -104,7 +104,7 @@ def judge(folds: list[Fold], ground: Ground, progress: Progress) -> Judged:
 def log_densities(
     densities: list[ConditionalDensity], folds: list[Fold], at: list[AtRows]
 ) -> Float[np.ndarray, " n"]:
-    """Of every fold's rows, by the density that was fitted without them."""
+    """Log densities of the rows of every fold, by the density fitted without them."""
     return np.concatenate(
         [
             density.log_density(seen, fold.judges.y)
@@ -113,7 +113,7 @@ def log_densities(
     )
 
 
-def _settled(means: list[float]) -> bool:
+def _stopped_gaining(means: list[float]) -> bool:
     """Whether the last penalties were hardly better than those before."""
     before, last = means[:-_PATIENCE], means[-_PATIENCE:]
     return bool(before) and max(last) < max(before) + _LEAST_GAIN

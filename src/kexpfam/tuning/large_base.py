@@ -1,14 +1,14 @@
 """The mixture under a chain of very many rows: chosen on some, judged by some, fitted to all.
 
 Coordinates, size and shrinkage come from a sample of the rows (`kexpfam.tuning.table_base`). The
-mixtures go on from there with the sums of expectation–maximization over the rows that do not judge,
-chunk by chunk, and are tried at twice the size for as long as the judges are better off: with some
-hundred thousand rows at first, and with all at the size that was found. So no judge has a part in a
-mixture that it judges, and places in conditionals are out of sample without folds. At last the
-judges join the other rows.
+mixtures continue from there with the sums of expectation–maximization over the rows that do not
+judge, chunk by chunk, and are tried at twice the size for as long as the judges are better off:
+with some hundred thousand rows at first, and with all at the size that was found. So no judge has a
+part in a mixture that it judges, and places in conditionals are out of sample without folds. At
+last the judges join the other rows.
 
-What is missing is drawn given what is there, by the sample's mixture and from a hash of the row:
-every pass meets the same rows.
+Missing values are drawn given the values that are present, by the sample's mixture and from a hash
+of the row: every pass meets the same rows.
 
 | symbol | name         | shape  |
 |--------|--------------|--------|

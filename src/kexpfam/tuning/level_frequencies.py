@@ -95,7 +95,7 @@ class _LeftOut(NamedTuple):
     def gains(
         self, masses: Float[np.ndarray, " n"], discount: float, strength: float
     ) -> Float[np.ndarray, " n"]:
-        """Of log masses, beside those of q."""
+        """Gains in log masses over those of q."""
         own = np.maximum(self.counts - discount, 0.0)
         # What is taken off a count of less than the discount is less, too.
         share = strength + self.loose + discount * self.kinds
@@ -106,7 +106,7 @@ class _LeftOut(NamedTuple):
 def choose_frequencies(
     problem: NumberProblem, logs: Float[np.ndarray, " j"]
 ) -> FrequencyChoice | None:
-    """A category and how far its frequencies are trusted; None where that is not beyond doubt."""
+    """A category and how far its frequencies are trusted; None where that is not significantly."""
     kept = _Kept.of(problem)
     if not len(kept.values):
         return None
@@ -124,7 +124,7 @@ def choose_frequencies(
 
 
 def fit_frequencies(problem: NumberProblem, choice: FrequencyChoice) -> LevelFrequencies | None:
-    """Of all rows of a problem."""
+    """Frequencies fitted to all rows of a problem."""
     kept = _Kept.of(problem)
     if not len(kept.values):
         return None

@@ -2,7 +2,7 @@
 
 The rows of every fold judge the tilt that the others find likeliest (see `kexpfam.solve.joint`), by
 the mean of its log density over the base density's. Penalties are walked from strong to weak until
-held-out rows stop gaining, and length-scales from a middling one towards the better neighbor.
+held-out rows stop gaining, and length-scales from a middling one toward the better neighbor.
 Where nothing gains, the penalty is infinite: the base density is the best model.
 """
 
@@ -29,7 +29,7 @@ __all__ = ["choose_likeliest"]
 _FACTORS = tuple(1.6 ** (k / 2) for k in range(-8, 9))
 _STRIDES = (2, 1)
 _PENALTIES = tuple(10.0 ** (-1 - k / 2) for k in range(11))
-# A path of at least so many penalties is left when so many in a row gained no more than so many
+# A path of at least this many penalties is left when so many in a row gained no more than so many
 # nats.
 _FEWEST, _PATIENCE, _LEAST_GAIN = 5, 2, 3e-4
 _ROWS_AT_A_TIME = 4096
@@ -115,14 +115,14 @@ def _best(basis: Basis, base: BaseDensity, folds: Sequence[Sketch], given: float
     gains: list[float] = []
     for coefficients in problem.path(others, penalties):
         gains.append(float(np.average(problem.gains(means, coefficients), weights=weights)))
-        if given is None and _settled(gains):
+        if given is None and _stopped_gaining(gains):
             break
     if given is not None:
         return _Best(gains[-1], given)
     return _Best(max(gains), penalties[int(np.argmax(gains))])
 
 
-def _settled(gains: list[float]) -> bool:
+def _stopped_gaining(gains: list[float]) -> bool:
     """Whether the last penalties were hardly better than those before."""
     before, last = gains[:-_PATIENCE], gains[-_PATIENCE:]
     return len(gains) >= _FEWEST and max(last) < max(before) + _LEAST_GAIN

@@ -24,7 +24,7 @@ __all__ = [
 
 # Points of a location, steps for each penalty, and nats a row that a bell or a tilt must gain.
 POINTS, STEPS, LEAST_GAIN = 256, 25, 0.003
-# A step that gains less is the last one for a penalty: the next goes on from there, and a fit to
+# A step that gains less is the last one for a penalty: the next continues from there, and a fit to
 # more rows begins where one to most of them ended.
 LEAST_STEP = 1e-4
 
@@ -54,9 +54,9 @@ class FrequencyChoice(NamedTuple):
 class NumberChoice(NamedTuple):
     """What was found to pay for a number.
 
-    `term` is what it was found with: a bell of the rows that were looked at, and a tilt of those
-    that were not held out. `sums` are those of its location, if that has fewer points than rows;
-    `gain` are the nats a row that bell and tilt were worth to rows left out or held out.
+    `term` is what it was found with: a bell of the rows that were used, and a tilt of those
+    that were not held out. `sums` are those of its location, if that has fewer points than rows.
+    `gain` is what bell and tilt gained on rows that were left or held out, in nats a row.
     """
 
     share: float = 0.0

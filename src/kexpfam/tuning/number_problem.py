@@ -4,13 +4,13 @@
 |--------------|--------|------------------------------------------------------------------|
 | places       | (j,)   | rows of the table where the number is there                      |
 | inputs       | (j, i) | indicators, and the numbers before: mapped, or as they are       |
-| known        | (j,)   | whether all of the inputs are there                              |
+| known        | (j,)   | whether all of the inputs are present                              |
 | targets      | (j,)   | the number, mapped, spread over its cell                         |
 | line         | (j,)   | where it lies in the mixture's conditional, out of sample        |
 | edges        | (3, j) | the ends of its cell, mapped, and the logarithm of its width     |
 | within       | (j,)   | a place in the cell, from a hash of the row                      |
 | values       | (j,)   | the number itself                                                |
-| codes        | (j, c) | categories, of so many levels                                    |
+| codes        | (j, c) | categories, with this many levels                                    |
 """
 
 from __future__ import annotations

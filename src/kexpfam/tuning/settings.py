@@ -46,7 +46,7 @@ class Hyperparameters(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """λ, σ and the length-scales, all settled."""
+    """λ, σ and the length-scales, all of them known."""
 
     penalty: float
     noise_scale: float
@@ -63,9 +63,9 @@ class Tuning:
     Parameters
     ----------
     n_steps : int, default=60
-        Adam steps over the hyper-parameters; 0 leaves the starting values.
+        Adam steps over the hyperparameters; 0 leaves the starting values.
     learning_rate : float, default=0.1
-        Adam's rate, in the logarithms of the hyper-parameters.
+        Adam's rate, in the logarithms of the hyperparameters.
     batch_size : int, default=1024
         Rows in each of the two mini-batches of a step.
     n_folds : int, default=5

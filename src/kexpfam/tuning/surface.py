@@ -64,7 +64,7 @@ class LossSurface(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Of p e^f, p² e^{2f} and p² e^f over draws with proportions p, about the largest f."""
+    """Sums of p e^f, p² e^{2f} and p² e^f over draws with proportions p, about the largest f."""
 
     largest: Float[Any, " c"]
     first: Float[Any, " c"]

@@ -1,8 +1,8 @@
 """The mixture under a chain: its columns made whole, its coordinates and size, and its folds.
 
 A mixture is fitted to complete rows without ties: whole numbers are spread over their cells, values
-of coarsely written columns over theirs, and what is missing is drawn given what is there
-(`kexpfam.tuning.incomplete_base`). Scores of the indicators stand before the numbers, with
+of coarsely written columns over theirs, and missing values are drawn given the values that are
+present (`kexpfam.tuning.incomplete_base`). Scores of the indicators stand before the numbers, with
 noise added, so that no component can shrink to a single category.
 
 Residuals under a mixture are out of sample: rows of every fold are looked at by a mixture fitted to
@@ -73,7 +73,7 @@ _PLACED_AT_ONCE = 2048
 class BaseChoice(NamedTuple):
     """Coordinates, size and shrinkage, and the mixtures of the rows that they were chosen on.
 
-    Of incomplete rows, deviations of components are widened by a factor.
+    With incomplete rows, the standard deviations of the components are widened by a factor.
     """
 
     scores: Scores
@@ -202,7 +202,7 @@ def _by_what_is_there(
     members: Bool[np.ndarray, " n"],
     seed: int,
 ) -> HeldOut:
-    """Log densities of the values that are there, in coordinates that are tried."""
+    """Log densities of the values that are present, in coordinates that are tried."""
     some = table.where(np.flatnonzero(members)[:COMPARED_ROWS])
     scores, numbers = (part[members][:COMPARED_ROWS] for part in (own, complete))
     gone = np.isnan(some.numbers)
@@ -297,7 +297,7 @@ def _hot_deck(table: TableRows) -> Float[np.ndarray, "n m"]:
 def redrawn(
     table: TableRows, filled: Float[np.ndarray, "n w"], mixture: OrderedMixture
 ) -> Float[np.ndarray, "n w"]:
-    """What is missing, drawn anew given what is there."""
+    """Missing values, drawn anew given the values that are present."""
     n_scores = filled.shape[1] - table.numbers.shape[1]
     rows = holed(filled[:, :n_scores], filled[:, n_scores:], np.isnan(table.numbers))
     return drawn_copies(table, rows, mixture, 1)[0]

@@ -52,7 +52,7 @@ def test_a_few_words_among_numbers_are_doubtful(tmp_path):
     cells = ["1", "-2.5", "3e4", "", " 5", "six", ".7", "8", "9", "10", "11"]
     (tmp_path / "rows.csv").write_text("\n".join(["a,b", *(f"{cell},x1" for cell in cells)]))
     (doubt,) = read_table([tmp_path / "rows.csv"], most_rows=20).doubts
-    assert "'a' is taken for words, because 1 of 10 cells are no numbers, such as 'six'" in doubt
+    assert "'a' is treated as words, because 1 of 10 cells are not numbers, such as 'six'" in doubt
 
 
 def test_parquet_says_what_its_columns_are(tmp_path):
