@@ -2,9 +2,15 @@
 
 NumPy gives up Python's lock while BLAS and LAPACK work; SciPy's wrappers hold it, and threads that
 factor one matrix each would wait for each other. Here SciPy's routines are called by their
-addresses (those that it offers to Cython), which gives the lock up. All matrices are in double
-precision and written over; of symmetric ones the lower half is read and written, unless it says
-otherwise.
+addresses (those that it offers to Cython), which gives the lock up. All matrices are written over;
+of symmetric ones the lower half is read and written, unless it says otherwise. Inverses may be in
+single precision, the others are in double precision.
+
+LAPACK inverts a triangle column by column. By halves it is products of matrices,
+
+    (A 0; C B)⁻¹ = (A⁻¹ 0; −B⁻¹CA⁻¹ B⁻¹),
+
+which take half of the time.
 
 | symbol | name   | shape                                  |
 |--------|--------|----------------------------------------|
@@ -17,7 +23,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -41,8 +47,33 @@ def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
 _DSYRK = _routine(cython_blas, "dsyrk", 10)
 _DTRSM = _routine(cython_blas, "dtrsm", 11)
 _DPOTRF = _routine(cython_lapack, "dpotrf", 5)
-_DPOTRI = _routine(cython_lapack, "dpotri", 5)
-_DTRTRI = _routine(cython_lapack, "dtrtri", 6)
+# Triangles of so many rows are left to LAPACK.
+_SMALL_TRIANGLE = 48
+
+
+class _Inverting(NamedTuple):
+    """What an inverse takes, in one precision."""
+
+    number: Any
+    invert_triangle: Callable[..., None]
+    multiply_by_triangle: Callable[..., None]
+    square_triangle: Callable[..., None]
+
+    @classmethod
+    def of(cls, letter: str, number: Any) -> _Inverting:
+        """By the letter that the routines' names begin with."""
+        return cls(
+            number,
+            _routine(cython_lapack, f"{letter}trtri", 6),
+            _routine(cython_blas, f"{letter}trmm", 11),
+            _routine(cython_lapack, f"{letter}lauum", 5),
+        )
+
+
+_INVERTING = {
+    np.dtype(np.float64): _Inverting.of("d", ctypes.c_double),
+    np.dtype(np.float32): _Inverting.of("s", ctypes.c_float),
+}
 
 
 def _whole(number: int) -> Any:
@@ -55,8 +86,13 @@ def _real(number: float) -> Any:
 
 def _of(matrix: Float[np.ndarray, "n k"]) -> int:
     """The address of a matrix that lies column by column in memory."""
-    assert matrix.flags.f_contiguous
     assert matrix.dtype == np.float64
+    return _start(matrix)
+
+
+def _start(matrix: Float[np.ndarray, "n k"]) -> int:
+    """The same in any precision."""
+    assert matrix.flags.f_contiguous
     return matrix.ctypes.data
 
 
@@ -94,14 +130,33 @@ def factored(matrix: Float[np.ndarray, "n n"]) -> bool:
 
 def invert_factored(factor: Float[np.ndarray, "n n"]) -> None:
     """A⁻¹ in the place of L."""
+    invert_lower(factor)
     size = _whole(len(factor))
-    _DPOTRI(b"L", size, _of(factor), size, _whole(0))
+    _INVERTING[factor.dtype].square_triangle(b"L", size, _start(factor), size, _whole(0))
 
 
 def invert_lower(factor: Float[np.ndarray, "n n"]) -> None:
     """L⁻¹ in the place of L."""
-    size = _whole(len(factor))
-    _DTRTRI(b"L", b"N", size, _of(factor), size, _whole(0))
+    routines, start, size = _INVERTING[factor.dtype], _start(factor), len(factor)
+    length, step = _whole(size), factor.itemsize
+    one, minus_one = (ctypes.byref(routines.number(number)) for number in (1.0, -1.0))
+
+    def invert(first: int, count: int) -> None:
+        corner = start + step * first * (size + 1)
+        if count <= _SMALL_TRIANGLE:
+            routines.invert_triangle(b"L", b"N", _whole(count), corner, length, _whole(0))
+            return
+        upper = count // 2
+        lower = count - upper
+        invert(first, upper)
+        invert(first + upper, lower)
+        beside = corner + step * upper, length
+        shape = b"L", b"N", b"N", _whole(lower), _whole(upper)
+        other = corner + step * upper * (size + 1)
+        routines.multiply_by_triangle(b"R", *shape, one, corner, length, *beside)
+        routines.multiply_by_triangle(b"L", *shape, minus_one, other, length, *beside)
+
+    invert(0, size)
 
 
 def solve_lower(

@@ -61,6 +61,32 @@ def test_evidence_and_its_derivative(covariance, rows, targets, generator):
     np.testing.assert_allclose(derivative, differences, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["rbf", "matern"])
+@pytest.mark.parametrize("noise", [0.1, 1e-4])
+def test_derivatives_of_evidence_in_single_precision(noise, kind, generator):
+    """Values stay in double precision; derivatives may be wrong by far less than a step gains."""
+    rows = generator.standard_normal((150, 5))
+    targets = np.sin(rows @ generator.standard_normal(5))
+    relative = generator.uniform(0.5, 2.0, len(rows))
+    logs = to_logs(Covariance(kind, generator.uniform(1, 3, 5), 1.2, 0.1, noise))
+    value, _ = evidence(kind, logs, rows, targets, relative)
+    same, derivative = evidence(kind, logs, rows, targets, relative, single=True)
+    assert same == value
+    assert derivative.dtype == np.float64
+    steps = 1e-5 * np.eye(len(logs))
+    differences = [
+        (
+            evidence(kind, logs + step, rows, targets, relative)[0]
+            - evidence(kind, logs - step, rows, targets, relative)[0]
+        )
+        / 2e-5
+        for step in steps
+    ]
+    error = np.abs(derivative - differences).max()
+    assert error < 1e-4 * np.abs(differences).max()
+    assert error < 1e-2 * len(rows)
+
+
 @pytest.mark.parametrize("n_points", [None, 12])
 @pytest.mark.parametrize("covariance", COVARIANCES, ids=["rbf", "matern"])
 def test_leaving_one_out_is_refitting(covariance, n_points, rows, targets, generator):
@@ -121,6 +147,27 @@ def test_points_of_a_smooth_function_without_noise_leave_rows_out_as_they_should
     new = generator.uniform(-1, 1, (50, 2))
     expected = np.sin(new[:, 0]) + 0.5 * new[:, 1]
     np.testing.assert_allclose(location.predict(new)[0], expected, atol=5e-3)
+
+
+def test_sums_with_more_rows_are_solved_along_the_axes_of_the_first(rows, targets, generator):
+    covariance, points = COVARIANCES[1], rows[:10]
+    noises = covariance.noise * generator.uniform(0.5, 2.0, len(rows))
+    weights = covariance.noise / noises
+
+    def summed(sums, some):
+        return add_to_location(sums, covariance, points, rows[some], targets[some], weights[some])
+
+    some = summed(None, slice(0, 20))
+    axes = solve_points(covariance, points, some, 1.0).whitening
+    everything = summed(some, slice(20, None))
+    found = solve_points(covariance, points, everything, 1.0, axes)
+    gram = covariance.between(points, points)
+    # α = (k(P, P) + B)⁻¹c, solved as it stands.
+    sections = covariance.between(points, rows)
+    expected = np.linalg.solve(gram + sections / noises @ sections.T, sections @ (targets / noises))
+    np.testing.assert_allclose(found.location.coefficients, expected, rtol=1e-6)
+    identity = found.whitening.T @ gram @ found.whitening
+    np.testing.assert_allclose(identity, np.eye(len(points)), atol=1e-8)
 
 
 def test_idle_directions_are_little_of_the_noise_of_rows_that_are_left_out(rows, targets):

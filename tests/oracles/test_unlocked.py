@@ -26,6 +26,21 @@ def test_factors_and_inverses(matrix):
     assert not factored(-np.eye(3, order="F"))
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 48, 49, 150])
+def test_inverses_by_halves(size, kind, generator):
+    rows = generator.standard_normal((size, size + 20))
+    matrix = rows @ rows.T / size + np.eye(size)
+    inverse = np.asfortranarray(np.linalg.cholesky(matrix).astype(kind))
+    half, precision = inverse.copy(order="F"), np.finfo(kind).eps
+    invert_lower(inverse)
+    expected = np.linalg.inv(np.linalg.cholesky(matrix))
+    np.testing.assert_allclose(inverse, expected, atol=50 * precision)
+    invert_factored(half)
+    expected = np.tril(np.linalg.inv(matrix))
+    np.testing.assert_allclose(np.tril(half), expected, atol=50 * precision)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_systems_of_a_factor(turned, matrix, generator):
     factor = np.asfortranarray(np.linalg.cholesky(matrix))

@@ -65,7 +65,7 @@ __all__ = [
     "fewer_directions",
     "fit_exact",
     "fit_points",
-    "fit_to_sums",
+    "fit_solved",
     "refuse_impossible",
     "solve_points",
 ]
@@ -252,13 +252,19 @@ class PointsLocation(NamedTuple):
 
 
 def solve_points(
-    covariance: Covariance, points: Float[np.ndarray, "p d"], sums: LocationSums, unit: float
+    covariance: Covariance,
+    points: Float[np.ndarray, "p d"],
+    sums: LocationSums,
+    unit: float,
+    axes: Float[np.ndarray, "p q"] | None = None,
 ) -> PointsLocation:
-    """The location of sums over rows; `unit` is the weight of a row with the noise σ²."""
-    gram = covariance.between(points, points)
-    sizes, axes = np.linalg.eigh((gram + gram.T) / 2)
-    seen = sizes > _LEAST_SEEN * sizes[-1]
-    axes = axes[:, seen] / np.sqrt(sizes[seen])
+    """The location of sums over rows; `unit` is the weight of a row with the noise σ².
+
+    In other sums of the same points, `axes` may be those that were found with the first: k(P, P) is
+    the identity along them.
+    """
+    if axes is None:
+        axes = _unit_axes(covariance.between(points, points))
     noise = covariance.noise * unit
     products = _from_upper_half(sums.products) / noise
     # In coordinates where k(P, P) is the identity, and then where the rows' products are diagonal.
@@ -274,6 +280,13 @@ def solve_points(
     root = np.ascontiguousarray(whitening[:, kept] * np.sqrt(shares[kept]))
     location = Location(covariance, points, coefficients, root, covariance.noise)
     return PointsLocation(location, whitening, told)
+
+
+def _unit_axes(gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p q"]:
+    """Coordinates in which k(P, P) is the identity."""
+    sizes, axes = np.linalg.eigh((gram + gram.T) / 2)
+    seen = sizes > _LEAST_SEEN * sizes[-1]
+    return axes[:, seen] / np.sqrt(sizes[seen])
 
 
 def _likeliest_noise(
@@ -354,20 +367,18 @@ def fit_points(
 ) -> tuple[Location, LeftOut]:
     """With fewer points than rows; κ is chosen, unless its ratio to the noise is given."""
     sums = add_to_location(None, covariance, points, rows, targets, covariance.noise / noises)
-    return fit_to_sums(sums, covariance, points, rows, targets, noises, noise_ratio)
+    solved = solve_points(covariance, points, sums, 1.0)
+    return fit_solved(solved, rows, targets, noises, noise_ratio)
 
 
-def fit_to_sums(
-    sums: LocationSums,
-    covariance: Covariance,
-    points: Float[np.ndarray, "p d"],
+def fit_solved(
+    found: PointsLocation,
     rows: Float[np.ndarray, "n d"],
     targets: Float[np.ndarray, " n"],
     noises: Float[np.ndarray, " n"],
     noise_ratio: float | None = None,
 ) -> tuple[Location, LeftOut]:
-    """The same where the sums of these rows are known."""
-    found = solve_points(covariance, points, sums, 1.0)
+    """The same where the sums of these rows have been solved."""
     left_out = found.left_out(rows, targets, noises)
     if noise_ratio is None:
         found = found.calibrated(targets, noises, left_out)

@@ -28,11 +28,12 @@ from kexpfam.base.location import (
     LocationSums,
     add_to_location,
     fit_exact,
-    fit_to_sums,
+    fit_solved,
+    solve_points,
 )
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import likeliest_factor
-from kexpfam.tuning.number_choices import LEAST_GAIN, NumberChoice
+from kexpfam.tuning.number_choices import LEAST_GAIN, NumberChoice, SolvedSums
 from kexpfam.tuning.number_problem import NumberProblem
 
 __all__ = ["Bell", "fitted_bell", "refitted_bell", "with_shares"]
@@ -48,15 +49,16 @@ _BEFORE, _ODD_SHARE = 200.0, 0.02
 class Bell(NamedTuple):
     """A location, the factor of its scale, and where rows lie in the bell's two parts.
 
-    `sums` are those of a location with points; None where all rows are points. `unseen` are the
-    nats a row by which bells would be narrower if points saw all that there is to see.
+    `sums` are those of a location with points, and the axes that they were solved along; None where
+    all rows are points. `unseen` are the nats a row by which bells would be narrower if points saw
+    all that there is to see.
     """
 
     location: Location
     factor: float
     narrow: OnLine
     wide: OnLine
-    sums: LocationSums | None
+    sums: SolvedSums | None
     unseen: float
 
     def beside(self, problem: NumberProblem, choice: NumberChoice) -> OnLine:
@@ -75,45 +77,40 @@ def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -
         return _bell(problem, *exact, None)
     points, rows = known.inputs[:n_points], (known.inputs, known.targets)
     sums = add_to_location(None, covariance, points, *rows, covariance.noise / noises)
-    fitted = fit_to_sums(sums, covariance, points, *rows, noises)
-    return _bell(problem, *fitted, sums)
+    solved = solve_points(covariance, points, sums, 1.0)
+    return _bell(problem, *fit_solved(solved, *rows, noises), SolvedSums(sums, solved.whitening))
 
 
 def refitted_bell(
     problem: NumberProblem,
     location: Location,
-    sums: LocationSums | None,
+    solved: SolvedSums | None,
     seen: Bool[np.ndarray, " j"],
 ) -> Bell:
     """The bell of all rows, from a location of those that were seen and the sums of its points.
 
-    Points stay where they are, and only the others are added to their sums.
+    Points stay where they are, and only the others are added to their sums. Whatever else was
+    summed, k(P, P) is what it was: along the axes that were found it is the identity.
     """
     covariance, points = location.covariance, location.points
     known = problem.where(problem.known)
     noises = covariance.noise * known.weights.mean() / known.weights
-    if sums is None:
+    if solved is None:
         exact = fit_exact(covariance, known.inputs, known.targets, noises)
         return _bell(problem, *exact, None)
     new = ~seen[problem.known]
     unit = known.weights[~new].mean() / known.weights.mean()
-    sums = LocationSums(*(unit * part for part in sums))
+    sums = LocationSums(*(unit * part for part in solved.sums))
     some = known.inputs[new], known.targets[new], covariance.noise / noises[new]
     sums = add_to_location(sums, covariance, points, *some)
-    fitted = fit_to_sums(
-        sums,
-        covariance,
-        points,
-        known.inputs,
-        known.targets,
-        noises,
-        location.noise_ratio,
-    )
-    return _bell(problem, *fitted, sums)
+    again = solve_points(covariance, points, sums, 1.0, solved.axes)
+    rows = known.inputs, known.targets
+    fitted = fit_solved(again, *rows, noises, location.noise_ratio)
+    return _bell(problem, *fitted, SolvedSums(sums, again.whitening))
 
 
 def _bell(
-    problem: NumberProblem, location: Location, left_out: LeftOut, sums: LocationSums | None
+    problem: NumberProblem, location: Location, left_out: LeftOut, sums: SolvedSums | None
 ) -> Bell:
     """Where rows lie around predictions by the others."""
     known = problem.where(problem.known)

@@ -163,7 +163,14 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     kinds: tuple[Kind, ...] = ("rbf", "matern")
     for kind, n_steps in zip(kinds, (_KERNEL_STEPS, _FURTHER_STEPS), strict=True):
         start, found = tune_covariance(
-            kind, problem.inputs[few], targets[few], relative[few], start, n_steps, _KERNEL_GAIN
+            kind,
+            problem.inputs[few],
+            targets[few],
+            relative[few],
+            start,
+            n_steps,
+            _KERNEL_GAIN,
+            single=True,
         )
         if best is None or found > best[0]:
             best = found, start, False
@@ -178,13 +185,21 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
             best[1],
             _FURTHER_STEPS,
             _KERNEL_GAIN,
+            single=True,
         )
         if found > best[0]:
             best = found, start, True
     _, start, plain = best
     inputs = problem.seen(plain).inputs[more]
     covariance, _ = tune_covariance(
-        start.kind, inputs, targets[more], relative[more], start, _TUNING_STEPS, _TUNING_GAIN
+        start.kind,
+        inputs,
+        targets[more],
+        relative[more],
+        start,
+        _TUNING_STEPS,
+        _TUNING_GAIN,
+        single=True,
     )
     return covariance, plain
 

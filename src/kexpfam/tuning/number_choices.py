@@ -19,6 +19,7 @@ __all__ = [
     "STEPS",
     "FrequencyChoice",
     "NumberChoice",
+    "SolvedSums",
     "TiltChoice",
 ]
 
@@ -43,6 +44,13 @@ class TiltChoice(NamedTuple):
         return next(path)
 
 
+class SolvedSums(NamedTuple):
+    """Sums of a location with points, and axes along which k(P, P) is the identity."""
+
+    sums: LocationSums
+    axes: Float[np.ndarray, "p q"]
+
+
 class FrequencyChoice(NamedTuple):
     """A category whose frequencies of values pay, and how far they are trusted."""
 
@@ -63,6 +71,6 @@ class NumberChoice(NamedTuple):
     wide_share: float = 0.0
     tilt: TiltChoice | None = None
     term: NumberTerm = NumberTerm()
-    sums: LocationSums | None = None
+    sums: SolvedSums | None = None
     frequencies: FrequencyChoice | None = None
     gain: float = 0.0
