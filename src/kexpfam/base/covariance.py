@@ -228,8 +228,8 @@ def tune_covariance(
 ) -> tuple[Covariance, float]:
     """The parameters with the highest evidence, by L-BFGS; and the evidence per row.
 
-    A step that gains less than this number of nats a row is the last. Derivatives in single precision
-    are enough unless that is very little.
+    A step that gains less than this number of nats a row is the last. Derivatives in single
+    precision are enough unless that is very little.
     """
     n_rows, n_columns = rows.shape
     center = 0.5 * np.log(n_columns)
