@@ -1,11 +1,12 @@
 """Seconds, memory and held-out log density of every estimator over the number of rows.
 
-    python benchmarks/growth.py [--only KernelDiffusion …] [--rows 10000 …]
+    python benchmarks/growth.py [--only KernelDiffusion …] [--rows 10000 …] [--beside 8]
 
 Each fits Parquet files of a table that suits it (`growing_tables.py`), at its defaults but for
 1024 functions where there is such a number. Every fit runs in a process of its own with one thread,
 after a small one that compiles; the largest resident memory during the fit is noted, less what the
-process had before. Then the mean log density of 5000 fresh rows. Seconds are those of one core.
+process had before. Then the mean log density of 5000 fresh rows. Seconds are those of one core,
+which the process is bound to; `--beside` is the number of cores on which fits run at a time.
 Results are saved as they come; where some are named, the others stay as they were. On Linux.
 """
 
@@ -15,12 +16,14 @@ import argparse
 import gc
 import json
 import os
+import queue
 import re
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +113,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--rows", nargs="*", type=int, default=list(SIZES))
+    parser.add_argument(
+        "--beside", type=int, default=1, help="fits at a time, each on its own core"
+    )
     parser.add_argument("--one", nargs=2, metavar=("NAME", "ROWS"))
     arguments = parser.parse_args()
     if arguments.one:
@@ -118,23 +124,44 @@ def main() -> None:
     path = RESULTS / "growth.json"
     # What is named goes beside what was there; all of it begins anew.
     named = any(one.startswith(("--only", "--rows")) for one in sys.argv[1:])
-    runs = json.loads(path.read_text("utf-8"))["runs"] if named and path.exists() else []
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    for name in arguments.only:
-        for n_rows in arguments.rows:
-            command = [sys.executable, __file__, "--one", name, str(n_rows)]
-            out = subprocess.run(
-                command, check=True, stdout=subprocess.PIPE, text=True, env=environment
-            ).stdout
-            run = {"estimator": name, "rows": n_rows, **json.loads(out.splitlines()[-1])}
-            if os.getloadavg()[1] > QUIET:
-                run["note"] = "measured while other processes ran"
-            others = [one for one in runs if (one["estimator"], one["rows"]) != (name, n_rows)]
-            order = list(TASKS)
-            runs = sorted(
-                [*others, run], key=lambda one: (order.index(one["estimator"]), one["rows"])
+    kept = json.loads(path.read_text("utf-8"))["runs"] if named and path.exists() else []
+    runs = {(run["estimator"], run["rows"]): run for run in kept}
+    order = list(TASKS)
+
+    def keep(run: dict[str, Any]) -> None:
+        runs[run["estimator"], run["rows"]] = run
+        known = sorted(runs.values(), key=lambda one: (order.index(one["estimator"]), one["rows"]))
+        save("growth", {"command": "python benchmarks/growth.py", "runs": known})
+
+    # The longest first, so that the last ones end together.
+    tasks = sorted(
+        ((name, n_rows) for name in arguments.only for n_rows in arguments.rows),
+        key=lambda task: (-task[1], -order.index(task[0])),
+    )
+    cores = queue.Queue[int]()
+    for core in sorted(os.sched_getaffinity(0))[: arguments.beside]:
+        cores.put(core)
+
+    def measured_apart(task: tuple[str, int]) -> dict[str, Any]:
+        core = cores.get()
+        try:
+            command = [sys.executable, __file__, "--one", task[0], str(task[1])]
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            done = subprocess.run(
+                command,
+                **{"env": environment, "stdout": subprocess.PIPE, "text": True, "check": True},
+                preexec_fn=lambda: os.sched_setaffinity(0, {core}),
             )
-            save("growth", {"command": "python benchmarks/growth.py", "runs": runs})
+        finally:
+            cores.put(core)
+        run = {"estimator": task[0], "rows": task[1], **json.loads(done.stdout.splitlines()[-1])}
+        if os.getloadavg()[1] > QUIET * arguments.beside:
+            run["note"] = "measured while other processes ran"
+        return run
+
+    with ThreadPoolExecutor(arguments.beside) as pool:
+        for found in as_completed([pool.submit(measured_apart, task) for task in tasks]):
+            keep(found.result())
 
 
 if __name__ == "__main__":

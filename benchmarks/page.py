@@ -123,7 +123,8 @@ def growth() -> str:
     return (
         "Each estimator is fitted to Parquet files of a table that suits it: eleven columns of "
         "numbers; eight inputs and a target with two branches; or ten columns with finely "
-        "structured numbers, categories, a count and missing values. Times are those of one core. "
+        "structured numbers, categories, a count and missing values. Times are those of one core "
+        f"({read('growth')['machine']['processor']}). "
         "Memory is the largest increase during the fit. The mean log density is that of 5000 fresh "
         "rows. With more than 20,000 rows (50,000 for `KernelChain`), settings are chosen on a "
         "sample by a hash of the rows' content, and sums are taken over all rows.\n\n"
