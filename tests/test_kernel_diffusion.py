@@ -53,7 +53,7 @@ def test_rows_can_be_added_where_there_is_a_tilt(two_clusters):
     with pytest.raises(AttributeError) as caught:
         alone.partial_fit(two_clusters)
     assert "start with partial_fit or give n_components a number" in str(caught.value.__cause__)
-    with pytest.raises(ValueError, match="base density alone"):
+    with pytest.raises(ValueError, match="This model is its base density"):
         alone.forget(two_clusters)
     fed = KernelDiffusion(random_state=0).partial_fit(two_clusters[:200])
     fed.partial_fit(two_clusters[200:])
