@@ -36,6 +36,8 @@ __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
 # Rows have unit variance here: components wider than this stand for rows far out.
 _FURTHEST_DRAWN = 10.0
+# Components that there are at least, and up to which their number is a power of two.
+_FEWEST_COMPONENTS, _FEW_COMPONENTS = 16, 64
 
 
 def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
@@ -141,11 +143,13 @@ class SmoothedMixture:
 def smoothed_mixture(mixture: GaussianMixtureDensity) -> SmoothedMixture:
     """The mixture with its covariances taken apart, once for all levels.
 
-    Padded with empty components to one of few sizes, so that few shapes are compiled.
+    Padded with empty components to one of few sizes, so that few shapes are compiled: powers of two
+    while components are so few that more of them cost less than another program.
     """
     variances, axes = np.linalg.eigh(mixture.covariances)
     count, n_columns = mixture.means.shape
-    empty = padded_size(count) - count
+    few = max(_FEWEST_COMPONENTS, 1 << (count - 1).bit_length())
+    empty = (few if few <= _FEW_COMPONENTS else padded_size(count)) - count
     return SmoothedMixture(
         np.pad(np.log(mixture.weights), (0, empty), constant_values=-np.inf),
         np.pad(mixture.means, ((0, empty), (0, 0))),

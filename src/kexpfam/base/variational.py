@@ -31,7 +31,6 @@ from jaxtyping import Float, Int
 from scipy.special import betaln, digamma, gammaln
 
 from kexpfam.base.mixture import GaussianMixtureDensity, Polynomials
-from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import form_coefficients, half_places
 from kexpfam.threads import one_blas_thread
 
@@ -127,15 +126,18 @@ def _expected(state: _State, blocks: Iterable[np.ndarray]) -> _Sums:
         state.log_determinants,
     )
     forms = form_coefficients(parts.halves, n_columns)
-    table = np.concatenate([parts.constants[:, None], parts.pulls, -forms / 2], axis=1).T
-    sums, entropy = np.zeros(table.T.shape), 0.0
+    table = np.concatenate([parts.constants[:, None], parts.pulls, -forms / 2], axis=1)
+    sums, entropy = np.zeros(table.shape), 0.0
     for monomials in blocks:
-        logs = monomials @ table
-        logs -= log_sum_exp(logs, axis=1, keepdims=True)
+        # A line for each component: few numbers are added up faster across lines than along them.
+        logs = table @ monomials.T
+        logs -= logs.max(axis=0)
         shares = np.exp(logs)
-        sums += shares.T @ monomials
+        totals = shares.sum(axis=0)
+        shares /= totals
+        sums += shares @ monomials
         # Shares of nothing have a logarithm of −∞ at the worst, and add nothing.
-        entropy -= float((shares * np.maximum(logs, -1e300)).sum())
+        entropy += float(np.log(totals).sum() - np.vdot(shares, np.maximum(logs, -1e300)))
     return _Sums(sums, entropy)
 
 

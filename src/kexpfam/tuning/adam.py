@@ -32,6 +32,7 @@ from kexpfam.noise import Noise
 from kexpfam.precision import compiled
 from kexpfam.progress import Progress
 from kexpfam.solve import unwhitened, whitened
+from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.criteria import CRITERIA
 from kexpfam.tuning.settings import Hyperparameters, Tuned, Tuning
 
@@ -120,6 +121,8 @@ def _step(
     return theta, state, jnp.where(finite, loss, jnp.nan)
 
 
+# Systems of tuning are small: two threads of BLAS wait for each other as long as they work.
+@one_blas_thread()
 def tune(
     problem: TuningProblem,
     given: Hyperparameters,
