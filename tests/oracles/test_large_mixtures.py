@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kexpfam import KernelChain
+from kexpfam import KernelChain, KernelDiffusion
+from kexpfam.base.average_search import choose_average
+from kexpfam.base.averaged import fit_average
 from kexpfam.base.clusters import Start
 from kexpfam.base.device_sums import summed_on_device
 from kexpfam.base.live import walk_live
@@ -25,8 +27,9 @@ from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.layout import layout_of
 from kexpfam.data.mixed import read_mixed
 from kexpfam.data.rows import ArrayRows
-from kexpfam.pipeline import chain, chain_ground
+from kexpfam.pipeline import chain, chain_ground, diffusion
 from kexpfam.progress import Progress
+from kexpfam.tuning.growing import SizeJudges, grown_average, refitted_average
 from kexpfam.tuning.large_base import Whitening
 from kexpfam.tuning.table_base import choose_base
 
@@ -174,3 +177,71 @@ def test_judges_have_no_part_in_the_mixture_that_they_judge(few_rows_looked_at):
     # In other chunks the same rows have the same numbers drawn for what is missing.
     again = whitening(next(iter(ArrayRows(codes, np.ones(2000)).chunks())))
     np.testing.assert_allclose(again.rows, np.concatenate([chunk.rows for chunk in chunks]))
+
+
+def test_a_diffusions_mixtures_are_those_of_all_rows(monkeypatch):
+    monkeypatch.setattr(diffusion, "_SKETCH", 400)
+    rows, others = (
+        spirals(n, seed)[["x", "y"]].dropna().to_numpy() for n, seed in ((3000, 0), (500, 1))
+    )
+    settings = {"n_components": 32, "n_levels": 3, "random_state": 0}
+    large = KernelDiffusion(**settings).fit(rows)
+    small = KernelDiffusion(**settings).fit(rows[:400])
+    base = [model.density_.untilted().log_density(others) for model in (large, small)]
+    # Three thousand rows against four hundred: some tenths of a nat.
+    assert base[0].mean() > base[1].mean() + 0.1
+    streamed = KernelDiffusion(**settings).fit(rows[k : k + 999] for k in range(0, len(rows), 999))
+    found = streamed.density_.untilted().log_density(others)
+    # The same rows are stored in the same pieces, whatever they came in.
+    np.testing.assert_allclose(found, base[0], atol=1e-9)
+
+
+def test_rows_that_a_diffusion_is_judged_by_have_no_part_in_its_mixtures(monkeypatch, generator):
+    """Those beyond the sketch are all others: none is seen twice, and none is left out."""
+    monkeypatch.setattr(diffusion, "_SKETCH", 400)
+    rows, seen = generator.normal(size=(1000, 2)), []
+    rows[:500, 0] += 4.0
+    grown = diffusion.grown_average
+
+    def noted(average, search, sources, *rest):
+        seen.append([np.concatenate([one.rows for one in source.chunks()]) for source in sources])
+        return grown(average, search, sources, *rest)
+
+    monkeypatch.setattr(diffusion, "grown_average", noted)
+    model = KernelDiffusion(n_components=32, n_levels=3, random_state=0).fit(rows)
+    further, own = ({tuple(row) for row in np.round(part, 9)} for part in seen[0])
+    whitened = {tuple(row) for row in np.round(model.density_.coordinates.forward(rows), 9)}
+    assert len(further) == 600
+    assert not further & own
+    assert further | own < whitened
+    # Of the sketch one fold of five judges the density, and another one sizes.
+    assert 180 < len(own) < 300
+
+
+@pytest.mark.parametrize("bent", [True, False])
+def test_mixtures_grow_where_rows_pay_for_it(generator, bent):
+    """Rows along a spiral want many components; those of one Gaussian never more than one."""
+    rows = spirals(6000, 3)[["x", "y"]].to_numpy() if bent else generator.normal(size=(6000, 2))
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    sample, judges, rest = rows[:300], rows[300:800], rows[800:]
+    weights = np.ones(300)
+    search = choose_average(sample, weights, np.arange(300) % 5, 0, Progress())
+
+    def begun(larger):
+        return fit_average(sample, weights, larger, 0)
+
+    def logs(average):
+        return average.density().log_density(judges)
+
+    source = ArrayRows(rest, np.ones(len(rest)), chunk_rows=1000)
+    start = begun(search)
+    found, chosen = grown_average(
+        start, search, [source], begun, SizeJudges(logs, np.ones(500)), 128, Progress()
+    )
+    if bent:
+        assert chosen.n_components >= 2 * search.n_components
+        same_size = refitted_average(start, search, [source], 4)
+        assert logs(found).mean() > logs(same_size).mean()
+    else:
+        assert chosen.n_components == search.n_components

@@ -21,11 +21,11 @@ from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind
 from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import number_folds, row_keys, sketch_rows
-from kexpfam.data.spool import StoredRows
 from kexpfam.data.weights import refuse_lone_weight
+from kexpfam.pipeline.prepare import stored_rows
 from kexpfam.progress import Progress
-from kexpfam.threads import in_threads
-from kexpfam.tuning.large_base import PASSES, Whitening, grown_average, refitted_average
+from kexpfam.tuning.growing import PASSES, refitted_average
+from kexpfam.tuning.large_base import Whitening, grown_on_all
 from kexpfam.tuning.table_base import (
     BaseChoice,
     choose_base,
@@ -128,16 +128,6 @@ def _distinct_count(sketch: ContentSketch) -> float:
     return len(sketch.keys) / (float(sketch.keys[-1]) / 2.0**64)
 
 
-def _whitened(source: RowSource, whitening: Whitening, progress: Progress) -> RowSource:
-    """Rows that mixtures are fitted to: made once and stored, but made anew on a cluster."""
-    local = source.local()
-    if local is None:
-        return source.mapped(whitening)
-    rows, seen_through = local
-    chunks = in_threads(lambda chunk: whitening(seen_through(chunk)), rows.chunks())
-    return StoredRows(progress.rows(chunks, rows.n_rows, "whitened rows"), progress)
-
-
 def _as_table(layout: Layout, sketch: ContentSketch, chosen: slice) -> TableRows:
     some = sketch.where(chosen)
     folds = number_folds(some.keys, N_FOLDS).numbers(some.keys)
@@ -163,13 +153,13 @@ def large_ground(
         return Ground(base, True, None, None, {})
     gaps = cell_gaps(layout, sketch.rows)
     whitening = Whitening.by(base, layout, gaps, int(judges.keys[-1]))
-    outside = _whitened(source, whitening, progress)
+    outside = stored_rows(source, whitening, progress)
     growing = outside
     share = (n_judges + _GROWING_ROWS) / _distinct_count(sketch)
     if share < _NEARLY_ALL:
         some = replace(whitening, last_key=int(share * 2.0**64))
-        growing = _whitened(source, some, progress)
-    average, search = grown_average(base, sample, growing, judges, progress)
+        growing = stored_rows(source, some, progress)
+    average, search = grown_on_all(base, sample, growing, judges, progress)
     if growing is not outside:
         average = refitted_average(average, search, [outside], PASSES)
     own = ArrayRows(whitening.of(judges), judges.weights)

@@ -6,7 +6,8 @@
 
 What is open is chosen on held-out rows: the marginal maps by the likelihood of a small mixture in
 the user's units, the base's size and shrinkage by its own likelihood, frequencies and the range of
-noise by trials, and each level's penalty by that level's loss.
+noise by trials, and each level's penalty by that level's loss. Choices are made on a sketch of the
+rows; with more rows than that, mixtures and moments are those of all.
 
 All of that happens without one fold of the rows, the *judges*. They then compare the density with
 its base density (see `kexpfam.tuning.gate`), and only if it wins are the levels fitted again, to
@@ -26,7 +27,7 @@ from kexpfam.base.average_search import choose_average
 from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
 from kexpfam.base.smoothed import SmoothedMixture, smoothed_mixture
 from kexpfam.data.coordinates import Coordinates
-from kexpfam.data.rows import ArrayRows, RowSource
+from kexpfam.data.rows import ArrayRows, Chunk, RowSource, make_chunk
 from kexpfam.data.sketch import NumberedFolds, Sketch, Sketching, number_folds
 from kexpfam.data.standardize import Standardizer
 from kexpfam.data.ties import spread_ties
@@ -45,13 +46,14 @@ from kexpfam.moments.level_sums import (
 )
 from kexpfam.moments.levels import LevelSummation, node_scales
 from kexpfam.pipeline.adding import require_rows_left, require_rows_seen
-from kexpfam.pipeline.prepare import prepare
+from kexpfam.pipeline.prepare import prepare, stored_rows
 from kexpfam.progress import Progress
 from kexpfam.solve.levels import Levels, no_levels, solve_levels
 from kexpfam.threads import in_turn
 from kexpfam.tuning.coordinates import choose_coordinates
 from kexpfam.tuning.frequencies import Trial, choose_frequencies
 from kexpfam.tuning.gate import Weighted, compare, compare_further
+from kexpfam.tuning.growing import SizeJudges, grown_average, refitted_average
 
 __all__ = [
     "DiffusionFit",
@@ -71,6 +73,9 @@ _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 # The lowest noise is this share of the base's thin directions, within limits.
 _LOWEST_SHARE, _LOWEST_LIMITS, _HIGHEST = 0.2, (0.003, 0.03), 3.0
 _THIN = 0.02
+# With more rows than the sketch: components of a mixture at most, since every step of a flow meets
+# all of them, and passes when the judges have joined.
+_LARGEST, _LAST_PASSES = 512, 2
 
 
 @dataclass(frozen=True)
@@ -138,21 +143,48 @@ class _Choices(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """What every part of a fit needs to know of the rows."""
+    """What every part of a fit needs to know of the rows.
+
+    `source` has those that the sketch has no place for, if there are any: beyond the last key.
+    """
 
     sketching: Sketching
     spread: Standardizer
     gaps: Float[np.ndarray, " d"]
     folds: NumberedFolds
+    source: RowSource | None
+    last_key: int
 
 
 class _Foundation(NamedTuple):
-    """Coordinates, base density and functions, fitted to some rows."""
+    """Coordinates, base density and functions, fitted to some rows.
+
+    `further` are rows beyond the sketch, in these coordinates.
+    """
 
     coordinates: Coordinates
     average: Average
     base: SmoothedMixture
     basis: FourierBasis
+    further: RowSource | None
+
+
+@dataclass(frozen=True)
+class _Further:
+    """A function of chunks: rows beyond the sketch, spread over their ties and whitened."""
+
+    sketching: Sketching
+    gaps: Float[np.ndarray, " d"]
+    coordinates: Coordinates
+    last_key: int
+
+    def __call__(self, chunk: Chunk) -> Chunk:
+        keys = self.sketching.keys(chunk.rows)
+        kept = (keys > np.uint64(self.last_key)) & (chunk.weights > 0)
+        if not kept.any():
+            return make_chunk(chunk.rows[:0], np.zeros(0))
+        rows = spread_ties(chunk.rows[kept], keys[kept], self.gaps)
+        return make_chunk(self.coordinates.forward(rows), chunk.weights[kept])
 
 
 class _Seeds(NamedTuple):
@@ -181,7 +213,9 @@ def fit_diffusion(
             f"KernelDiffusion needs at least {_FEWEST_ROWS} distinct rows, since some are held "
             f"out; got {len(sketch.rows)}. Give more rows, or use KernelExponentialFamily."
         )
-    table = _Table(sketching, spread, gaps, number_folds(sketch.keys, _N_FOLDS))
+    folds, beyond = number_folds(sketch.keys, _N_FOLDS), len(sketch.keys) == _SKETCH
+    further = source if beyond else None
+    table = _Table(sketching, spread, gaps, folds, further, int(sketch.keys[-1]))
     rows = _sketch_rows(sketch, table)
     judges, others = _without_judges(rows)
 
@@ -320,6 +354,11 @@ def _choose(
     whitened = coordinates.forward(rows.spread)
     search = choose_average(whitened, rows.weights, rows.numbers, seeds.base, progress)
     average = fit_average(whitened, rows.weights, search, seeds.base)
+    further = None
+    if table.source is not None:
+        view = _Further(table.sketching, table.gaps, coordinates, table.last_key)
+        further = stored_rows(table.source, view, progress)
+        average, search = _grown(average, search, whitened, rows, further, seeds.base, progress)
     base = smoothed_mixture(average.density(far=True))
     noise_range = settings.noise_range
     low, high = _noise_range(base) if isinstance(noise_range, str) else noise_range
@@ -336,7 +375,34 @@ def _choose(
     noise_scales = np.geomspace(low, high, settings.n_levels)
     choices = _Choices(marginals, search, found.features, found.n_components, noise_scales)
     basis = _basis(choices, coordinates, seeds)
-    return choices, _Foundation(coordinates, average, base, basis)
+    return choices, _Foundation(coordinates, average, base, basis, further)
+
+
+def _grown(
+    average: Average,
+    search: AverageSearch,
+    whitened: Float[np.ndarray, "k d"],
+    rows: _Rows,
+    further: RowSource,
+    seed: int,
+    progress: Progress,
+) -> tuple[Average, AverageSearch]:
+    """Mixtures of the rows beyond the sketch, and of those of it but one fold, which judges."""
+    judging = rows.numbers == rows.numbers.min()
+    judges, own = whitened[judging], whitened[~judging]
+
+    def begun(larger: AverageSearch) -> Average:
+        return fit_average(own, rows.weights[~judging], larger, seed)
+
+    return grown_average(
+        average,
+        search,
+        [further, ArrayRows(own, rows.weights[~judging])],
+        begun,
+        SizeJudges(lambda one: one.density(far=True).log_density(judges), rows.weights[judging]),
+        _LARGEST,
+        progress,
+    )
 
 
 def _noise_range(base: SmoothedMixture) -> tuple[float, float]:
@@ -352,7 +418,11 @@ def _noise_range(base: SmoothedMixture) -> tuple[float, float]:
 def _with_base_of(rows: _Rows, foundation: _Foundation, search: AverageSearch) -> _Foundation:
     """The base density of more rows, in the same coordinates."""
     whitened = foundation.coordinates.forward(rows.spread)
-    average = refit_average(foundation.average, whitened, rows.weights, search)
+    if foundation.further is None:
+        average = refit_average(foundation.average, whitened, rows.weights, search)
+    else:
+        sources = [foundation.further, ArrayRows(whitened, rows.weights)]
+        average = refitted_average(foundation.average, search, sources, _LAST_PASSES)
     return foundation._replace(average=average, base=smoothed_mixture(average.density(far=True)))
 
 
@@ -372,7 +442,7 @@ def _summed(
     """One pass over the rows, if there is to be a tilt."""
     if choices.n_components == 0:
         return None
-    coordinates, _, base, basis = foundation
+    coordinates, _, base, basis, _ = foundation
     held_out = n_held_out(len(rows.weights))
     parts = fold_parts(rows.numbers, _N_FOLDS, held_out)
     view = LevelView(table.sketching, table.gaps, coordinates, table.folds, parts)

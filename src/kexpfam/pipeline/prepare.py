@@ -1,20 +1,26 @@
-"""How every fit begins: the columns' spread, a sketch of the rows, and what is wrong with them."""
+"""How every fit begins: the columns' spread, a sketch of the rows, and what is wrong with them.
+
+Rows that are visited many times are brought to the coordinates of a fit once, and stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from kexpfam.data.degenerate import warn_of_degeneracies
-from kexpfam.data.rows import RowSource
+from kexpfam.data.rows import Chunk, RowSource
 from kexpfam.data.sketch import Sketch, Sketching
+from kexpfam.data.spool import StoredRows
 from kexpfam.data.standardize import Standardizer, standardizer_from, sum_columns
 from kexpfam.data.ties import tied_gaps
+from kexpfam.progress import Progress
+from kexpfam.threads import in_threads
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "prepare", "stored_rows"]
 
 
 class Prepared(NamedTuple):
@@ -45,3 +51,13 @@ def prepare(
     gaps = tied_gaps(sketch.rows) if spreads_ties else np.zeros(len(spread.scale))
     warn_of_degeneracies(sketch.rows, sketch.weights, names, sums.n_rows, gaps, stacklevel=5)
     return Prepared(spread, sketching, sketch, gaps)
+
+
+def stored_rows(source: RowSource, view: Callable[[Chunk], Chunk], progress: Progress) -> RowSource:
+    """Rows seen through a function of chunks: made once and stored, but made anew on a cluster."""
+    local = source.local()
+    if local is None:
+        return source.mapped(view)
+    rows, seen_through = local
+    chunks = in_threads(lambda chunk: view(seen_through(chunk)), rows.chunks())
+    return StoredRows(progress.rows(chunks, rows.n_rows, "whitened rows"), progress)

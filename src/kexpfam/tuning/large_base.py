@@ -1,11 +1,10 @@
 """The mixture under a chain of very many rows: chosen on some, judged by some, fitted to all.
 
 Coordinates, size and shrinkage come from a sample of the rows (`kexpfam.tuning.table_base`). The
-mixtures continue from there with the sums of expectation–maximization over the rows that do not
-judge, chunk by chunk, and are tried at twice the size for as long as the judges are better off:
-with some hundred thousand rows at first, and with all at the size that was found. So no judge has a
-part in a mixture that it judges, and places in conditionals are out of sample without folds. At
-last the judges join the other rows.
+mixtures continue from there with the rows that do not judge (`kexpfam.tuning.growing`): with some
+hundred thousand rows at first, and with all at the size that was found. So no judge has a part in a
+mixture that it judges, and places in conditionals are out of sample without folds. At last the
+judges join the other rows.
 
 Missing values are drawn given the values that are present, by the sample's mixture and from a hash
 of the row: every pass meets the same rows.
@@ -18,16 +17,13 @@ of the row: every pass meets the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from kexpfam.base.averaged import Average, AverageSearch, fit_average
-from kexpfam.base.monomial_tables import StreamedTable
 from kexpfam.base.ordered import OrderedMixture
-from kexpfam.base.shrunk import improved_mixtures
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import Marginals
 from kexpfam.data.rows import Chunk, RowSource, make_chunk
@@ -35,19 +31,14 @@ from kexpfam.data.sketch import content_keys
 from kexpfam.model.chain_terms import Scores
 from kexpfam.model.number_maps import NumberMaps
 from kexpfam.progress import Progress
-from kexpfam.tuning.gate import mean_and_error
+from kexpfam.tuning.growing import SizeJudges, grown_average
 from kexpfam.tuning.table_base import BaseChoice, noisy_scores, redrawn
 from kexpfam.tuning.table_rows import TableRows, table_rows
 
-__all__ = ["PASSES", "Whitening", "grown_average", "number_logs", "refitted_average"]
+__all__ = ["Whitening", "grown_on_all", "number_logs"]
 
-# Passes over the rows for each size.
-PASSES = 4
-# Components of a mixture at most, rows for each of them, and nats a row that twice as many must
-# gain: every row that is scored later meets them.
-_LARGEST, _ROWS_PER_COMPONENT, _LEAST_GAIN = 4096, 32, 0.01
-# Rows that judge sizes.
-_JUDGES = 4096
+# Components of a mixture at most, and rows that judge sizes.
+_LARGEST, _JUDGES = 4096, 4096
 
 
 @dataclass(frozen=True)
@@ -118,7 +109,7 @@ def number_logs(
     return density.number_logs(rows.parts).sum(axis=1)
 
 
-def grown_average(
+def grown_on_all(
     choice: BaseChoice,
     sample: TableRows,
     rows: RowSource,
@@ -127,39 +118,21 @@ def grown_average(
 ) -> tuple[Average, AverageSearch]:
     """Mixtures of rows that do not judge, of a size that the judges prefer."""
     assert choice.average is not None
-    table = StreamedTable([rows], choice.search.pseudo_rows)
-    some = np.flatnonzero(judges.folds > 0)[:_JUDGES]
-    few = judges.where(some)
+    few = judges.where(np.flatnonzero(judges.folds > 0)[:_JUDGES])
+    white = choice.whitened()[0]
+
+    def begun(search: AverageSearch) -> Average:
+        return fit_average(white, sample.weights, search, choice.seed)
 
     def judged(average: Average) -> Float[np.ndarray, " j"]:
         return number_logs(few, choice, choice.ordered(average))
 
-    white = choice.whitened()[0]
-    search = choice.search
-    best = _improved(choice.average, table, search, PASSES)
-    logs = judged(best)
-    while 2 * search.n_components <= min(_LARGEST, table.count / _ROWS_PER_COMPONENT):
-        larger = search._replace(n_components=2 * search.n_components)
-        progress.stage(f"{larger.n_components} components")
-        average = fit_average(white, sample.weights, larger, choice.seed)
-        average = _improved(average, table, larger, PASSES)
-        others = judged(average)
-        gain, error = mean_and_error(others - logs, few.weights)
-        if gain <= max(error, _LEAST_GAIN):
-            break
-        held_out = float(np.average(others, weights=few.weights))
-        best, logs, search = average, others, larger._replace(held_out=held_out)
-    return best, search
-
-
-def refitted_average(
-    average: Average, search: AverageSearch, sources: Sequence[RowSource], passes: int
-) -> Average:
-    """The mixtures, improved with the rows of sources."""
-    return _improved(average, StreamedTable(sources, search.pseudo_rows), search, passes)
-
-
-def _improved(
-    average: Average, table: StreamedTable, search: AverageSearch, passes: int
-) -> Average:
-    return Average(tuple(improved_mixtures(average.mixtures, table, search.shrinkage, passes)))
+    return grown_average(
+        choice.average,
+        choice.search,
+        [rows],
+        begun,
+        SizeJudges(judged, few.weights),
+        _LARGEST,
+        progress,
+    )
