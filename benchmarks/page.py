@@ -240,8 +240,8 @@ def every_cost(found: dict[str, Any]) -> str:
         + "\n\nThe next table shows what these lines predict (not measured). Workers share the "
         "pass over the rows and wait for the constant part; the time to send sums is left out. "
         "The lines for the H200 are from `gpu_chain.py` and `gpu_diffusion.py` and have not been "
-        "checked:\n\n"
-        + table(["", "rows", "one core", "one H200", "workers", "on them"], predicted)
+        "checked; that of `KernelDiffusion` was measured before its mixtures were fitted to all "
+        "rows:\n\n" + table(["", "rows", "one core", "one H200", "workers", "on them"], predicted)
     )
 
 

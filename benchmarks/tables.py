@@ -11,8 +11,7 @@ choose a bandwidth, and nobody else. KernelChain takes all columns for real numb
 log densities can be compared; "averaged mixture" is its base density, fitted without locations and
 tilts, in the time that this takes.
 Every method has two cores to itself, and seconds are those of the clock on the wall. It is tried on
-a few rows first, so that imports and programs of other shapes are not counted. On gas turbine a
-neural spline flow does not end within eight minutes, and has no figure.
+a few rows first, so that imports and programs of other shapes are not counted.
 
 Mixed tables: Adult and Palmer penguins, from the folder that the environment variable KEXPFAM_DATA
 names; a tenth of the rows tests. Log densities are per unit of columns with densities, and

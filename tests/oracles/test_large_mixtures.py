@@ -218,6 +218,16 @@ def test_rows_that_a_diffusion_is_judged_by_have_no_part_in_its_mixtures(monkeyp
     assert 180 < len(own) < 300
 
 
+def test_no_rows_beyond_a_sketch_that_is_full(monkeypatch, generator):
+    rows = generator.normal(size=(400, 2))
+    settings = {"n_components": 32, "n_levels": 3, "random_state": 0}
+    whole = KernelDiffusion(**settings).fit(rows).density_.untilted().log_density(rows)
+    monkeypatch.setattr(diffusion, "_SKETCH", 400)
+    full = KernelDiffusion(**settings).fit(rows).density_.untilted().log_density(rows)
+    # Further passes over the same rows, which a few thousandths of a nat are left to gain by.
+    np.testing.assert_allclose(full.mean(), whole.mean(), atol=0.02)
+
+
 @pytest.mark.parametrize("bent", [True, False])
 def test_mixtures_grow_where_rows_pay_for_it(generator, bent):
     """Rows along a spiral want many components; those of one Gaussian never more than one."""

@@ -58,6 +58,9 @@ __all__ = [
 # kernels that begin where another one ended.
 _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 _FURTHER_STEPS = 8
+# Where rows are many, more of them tune: a tenth, up to a number. With a few hundred, kernels of a
+# dozen inputs take what is smooth for noise, and points are not tried that would see it.
+_ROWS_PER_TUNING_ROW, _MOST_TUNING = 10, 1000
 # A step that gains less than this number of nats a row is the last: a kernel is chosen by more than
 # that, and a length-scale that the evidence hardly knows makes no difference to a prediction.
 _KERNEL_GAIN, _TUNING_GAIN = 3e-3, 3e-4
@@ -159,7 +162,8 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
     targets = problem.targets
     best: tuple[float, Covariance, bool] | None = None
     start = None
-    few, more = slice(0, _KERNEL_ROWS), slice(0, _TUNING_ROWS)
+    count = len(problem.weights) // _ROWS_PER_TUNING_ROW
+    few, more = slice(0, _KERNEL_ROWS), slice(0, int(np.clip(count, _TUNING_ROWS, _MOST_TUNING)))
     kinds: tuple[Kind, ...] = ("rbf", "matern")
     for kind, n_steps in zip(kinds, (_KERNEL_STEPS, _FURTHER_STEPS), strict=True):
         start, found = tune_covariance(
@@ -191,17 +195,22 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
             best = found, start, True
     _, start, plain = best
     inputs = problem.seen(plain).inputs[more]
-    covariance, _ = tune_covariance(
-        start.kind,
-        inputs,
-        targets[more],
-        relative[more],
-        start,
-        _TUNING_STEPS,
-        _TUNING_GAIN,
-        single=True,
-    )
-    return covariance, plain
+    # Where more rows than at least are looked at, they may prefer the other kind.
+    again = kinds if len(inputs) > _TUNING_ROWS else (start.kind,)
+    tuned = [
+        tune_covariance(
+            kind,
+            inputs,
+            targets[more],
+            relative[more],
+            start,
+            _TUNING_STEPS,
+            _TUNING_GAIN,
+            single=True,
+        )
+        for kind in again
+    ]
+    return max(tuned, key=lambda one: one[1])[0], plain
 
 
 def _stacked(
