@@ -185,10 +185,17 @@ class _Trial(NamedTuple):
     choices: _Choices
 
     @classmethod
-    def of(cls, ground: Ground, rows: TableRows, progress: Progress) -> _Trial:
+    def of(
+        cls, ground: Ground, rows: TableRows, progress: Progress, known: _Choices | None = None
+    ) -> _Trial:
+        """`known` are choices that are the same: all categories, and the first of the numbers."""
         problems = _problems(ground, rows)
         others = rows.folds > 0 if ground.judged else np.ones(len(rows.weights), bool)
-        return cls(ground, problems, _chosen(problems, others, progress))
+        return cls(ground, problems, _chosen(problems, others, progress, known))
+
+    def first(self, count: int) -> _Choices:
+        """The choices for columns that have the same columns before them in another order."""
+        return self.choices._replace(numbers=self.choices.numbers[:count])
 
     @property
     def gain(self) -> float:
@@ -211,7 +218,9 @@ def _in_better_order(ground: Ground, rows: TableRows, progress: Progress) -> _Tr
         return _Trial.of(ground, rows, progress)
     some = rows.where(np.arange(min(len(rows.weights), _TRIAL_ROWS)))
     as_it_is = _Trial.of(ground, some, progress)
-    other = _Trial.of(ground.in_order(order), some.in_order(order), progress)
+    moved = next(place for place, column in enumerate(order) if place != column)
+    same = as_it_is.first(moved)
+    other = _Trial.of(ground.in_order(order), some.in_order(order), progress, same)
     better = other if other.gain > as_it_is.gain + _ORDER_GAIN else as_it_is
     if len(some.weights) == len(rows.weights):
         return better
@@ -239,9 +248,12 @@ def _nothing(layout: Layout) -> _Choices:
 
 
 def _chosen(
-    problems: NumberProblems, members: Bool[np.ndarray, " n"], progress: Progress
+    problems: NumberProblems,
+    members: Bool[np.ndarray, " n"],
+    progress: Progress,
+    known: _Choices | None = None,
 ) -> _Choices:
-    """What pays, column by column."""
+    """What pays, column by column, as far as it is not known."""
     rows = problems.table
     held = rows.folds == 1
 
@@ -252,15 +264,18 @@ def _chosen(
         problem = problems.of_number(place, members)
         return choose_number(problem, held[problem.places])
 
-    def tracked(choose: Callable[[int], Choice], count: int, name: str) -> tuple[Choice, ...]:
-        each = in_threads(choose, range(count), worth=_worth_threads(rows))
-        return tuple(
-            choice for _, choice in zip(progress.track(range(count), name), each, strict=True)
-        )
+    def tracked(
+        choose: Callable[[int], Choice], count: int, name: str, first: tuple[Choice, ...]
+    ) -> tuple[Choice, ...]:
+        places = range(len(first), count)
+        each = in_threads(choose, places, worth=_worth_threads(rows))
+        tracked_places = progress.track(places, name)
+        return first + tuple(choice for _, choice in zip(tracked_places, each, strict=True))
 
+    known = known or _Choices((), ())
     return _Choices(
-        tracked(category, len(rows.layout.categories), "categories"),
-        tracked(number, len(rows.layout.numerics), "numbers"),
+        tracked(category, len(rows.layout.categories), "categories", known.categories),
+        tracked(number, len(rows.layout.numerics), "numbers", known.numbers),
     )
 
 

@@ -112,3 +112,16 @@ def test_an_order_that_gains_nothing_is_not_taken(generator, monkeypatch):
     table = function_first(generator)[:, [1, 2, 3, 0]]
     monkeypatch.setattr(chain_pipeline, "promising_order", lambda rows: [3, 0, 1, 2])
     assert KernelChain(columns="real", random_state=0).fit(table).order_ == [0, 1, 2, 3]
+
+
+def test_what_is_known_of_columns_that_stay_is_what_would_be_found(generator):
+    table = np.column_stack([generator.standard_normal(N_ROWS), function_first(generator)])
+    table[:, 1] = np.sin(3 * table[:, 0]) + 0.05 * generator.standard_normal(N_ROWS)
+    rows = rows_of(table)
+    ground, order = all_rows_ground(rows, "auto", 0, Progress()), [0, 1, 3, 4, 2]
+    as_it_is = chain_pipeline._Trial.of(ground, rows, Progress())
+    turned = ground.in_order(order), rows.in_order(order), Progress()
+    anew, known = (chain_pipeline._Trial.of(*turned, first) for first in (None, as_it_is.first(2)))
+    assert known.gain == pytest.approx(anew.gain, abs=1e-6)
+    assert known.choices.numbers[1] is as_it_is.choices.numbers[1]
+    assert anew.choices.numbers[1].gain > 0.1
