@@ -27,7 +27,7 @@ from kexpfam.data.content_sketch import ContentSketching
 from kexpfam.data.layout import layout_of
 from kexpfam.data.mixed import read_mixed
 from kexpfam.data.rows import ArrayRows
-from kexpfam.pipeline import chain, chain_ground, diffusion
+from kexpfam.pipeline import chain, chain_ground, diffusion, further_rows
 from kexpfam.progress import Progress
 from kexpfam.tuning.growing import SizeJudges, grown_average, refitted_average
 from kexpfam.tuning.large_base import Whitening
@@ -201,13 +201,13 @@ def test_rows_that_a_diffusion_is_judged_by_have_no_part_in_its_mixtures(monkeyp
     monkeypatch.setattr(diffusion, "_SKETCH", 400)
     rows, seen = generator.normal(size=(1000, 2)), []
     rows[:500, 0] += 4.0
-    grown = diffusion.grown_average
+    grown = further_rows.grown_average
 
     def noted(average, search, sources, *rest):
         seen.append([np.concatenate([one.rows for one in source.chunks()]) for source in sources])
         return grown(average, search, sources, *rest)
 
-    monkeypatch.setattr(diffusion, "grown_average", noted)
+    monkeypatch.setattr(further_rows, "grown_average", noted)
     model = KernelDiffusion(n_components=32, n_levels=3, random_state=0).fit(rows)
     further, own = ({tuple(row) for row in np.round(part, 9)} for part in seen[0])
     whitened = {tuple(row) for row in np.round(model.density_.coordinates.forward(rows), 9)}

@@ -27,7 +27,7 @@ from kexpfam.base.average_search import choose_average
 from kexpfam.base.averaged import Average, AverageSearch, fit_average, refit_average
 from kexpfam.base.smoothed import SmoothedMixture, smoothed_mixture
 from kexpfam.data.coordinates import Coordinates
-from kexpfam.data.rows import ArrayRows, Chunk, RowSource, make_chunk
+from kexpfam.data.rows import ArrayRows, RowSource
 from kexpfam.data.sketch import NumberedFolds, Sketch, Sketching, number_folds
 from kexpfam.data.standardize import Standardizer
 from kexpfam.data.ties import spread_ties
@@ -46,6 +46,7 @@ from kexpfam.moments.level_sums import (
 )
 from kexpfam.moments.levels import LevelSummation, node_scales
 from kexpfam.pipeline.adding import require_rows_left, require_rows_seen
+from kexpfam.pipeline.further_rows import Further, grown_by
 from kexpfam.pipeline.prepare import prepare, stored_rows
 from kexpfam.progress import Progress
 from kexpfam.solve.levels import Levels, no_levels, solve_levels
@@ -53,7 +54,7 @@ from kexpfam.threads import in_turn
 from kexpfam.tuning.coordinates import choose_coordinates
 from kexpfam.tuning.frequencies import Trial, choose_frequencies
 from kexpfam.tuning.gate import Weighted, compare, compare_further
-from kexpfam.tuning.growing import SizeJudges, grown_average, refitted_average
+from kexpfam.tuning.growing import refitted_average
 
 __all__ = [
     "DiffusionFit",
@@ -73,9 +74,8 @@ _JUDGES, _TRAINING, _DRAWS = 2048, 256, 256
 # The lowest noise is this share of the base's thin directions, within limits.
 _LOWEST_SHARE, _LOWEST_LIMITS, _HIGHEST = 0.2, (0.003, 0.03), 3.0
 _THIN = 0.02
-# With more rows than the sketch: components of a mixture at most, since every step of a flow meets
-# all of them, and passes when the judges have joined.
-_LARGEST, _LAST_PASSES = 512, 2
+# With more rows than the sketch: passes over them when the judges have joined.
+_LAST_PASSES = 2
 
 
 @dataclass(frozen=True)
@@ -167,24 +167,6 @@ class _Foundation(NamedTuple):
     base: SmoothedMixture
     basis: FourierBasis
     further: RowSource | None
-
-
-@dataclass(frozen=True)
-class _Further:
-    """A function of chunks: rows beyond the sketch, spread over their ties and whitened."""
-
-    sketching: Sketching
-    gaps: Float[np.ndarray, " d"]
-    coordinates: Coordinates
-    last_key: int
-
-    def __call__(self, chunk: Chunk) -> Chunk:
-        keys = self.sketching.keys(chunk.rows)
-        kept = (keys > np.uint64(self.last_key)) & (chunk.weights > 0)
-        if not kept.any():
-            return make_chunk(chunk.rows[:0], np.zeros(0))
-        rows = spread_ties(chunk.rows[kept], keys[kept], self.gaps)
-        return make_chunk(self.coordinates.forward(rows), chunk.weights[kept])
 
 
 class _Seeds(NamedTuple):
@@ -356,9 +338,10 @@ def _choose(
     average = fit_average(whitened, rows.weights, search, seeds.base)
     further = None
     if table.source is not None:
-        view = _Further(table.sketching, table.gaps, coordinates, table.last_key)
+        view = Further(table.sketching, table.gaps, coordinates, table.last_key)
         further = stored_rows(table.source, view, progress)
-        average, search = _grown(average, search, whitened, rows, further, seeds.base, progress)
+        sketched = whitened, rows.weights, rows.numbers
+        average, search = grown_by(further, average, search, *sketched, seeds.base, progress)
     base = smoothed_mixture(average.density(far=True))
     noise_range = settings.noise_range
     low, high = _noise_range(base) if isinstance(noise_range, str) else noise_range
@@ -376,33 +359,6 @@ def _choose(
     choices = _Choices(marginals, search, found.features, found.n_components, noise_scales)
     basis = _basis(choices, coordinates, seeds)
     return choices, _Foundation(coordinates, average, base, basis, further)
-
-
-def _grown(
-    average: Average,
-    search: AverageSearch,
-    whitened: Float[np.ndarray, "k d"],
-    rows: _Rows,
-    further: RowSource,
-    seed: int,
-    progress: Progress,
-) -> tuple[Average, AverageSearch]:
-    """Mixtures of the rows beyond the sketch, and of those of it but one fold, which judges."""
-    judging = rows.numbers == rows.numbers.min()
-    judges, own = whitened[judging], whitened[~judging]
-
-    def begun(larger: AverageSearch) -> Average:
-        return fit_average(own, rows.weights[~judging], larger, seed)
-
-    return grown_average(
-        average,
-        search,
-        [further, ArrayRows(own, rows.weights[~judging])],
-        begun,
-        SizeJudges(lambda one: one.density(far=True).log_density(judges), rows.weights[judging]),
-        _LARGEST,
-        progress,
-    )
 
 
 def _noise_range(base: SmoothedMixture) -> tuple[float, float]:
