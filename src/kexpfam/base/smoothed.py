@@ -36,8 +36,6 @@ __all__ = ["MixtureScore", "SmoothedMixture", "smoothed_mixture"]
 
 # Rows have unit variance here: components wider than this stand for rows far out.
 _FURTHEST_DRAWN = 10.0
-# Components that there are at least, and up to which their number is a power of two.
-_FEWEST_COMPONENTS, _FEW_COMPONENTS = 16, 64
 
 
 def _quadratic_forms(halves: Float[Any, "k p"], rows: Float[Any, "n d"]) -> Float[Array, "n k"]:
@@ -130,7 +128,7 @@ class SmoothedMixture:
     def sample(
         self, n_samples: int, noise_scale: float, generator: np.random.Generator
     ) -> Float[np.ndarray, "n d"]:
-        """Draws of q_σ, but of components that stand for rows far out."""
+        """Draws of q_σ, except from the components for rows far out."""
         narrowest = np.asarray(self.variances).min(axis=1)
         weights = np.exp(np.asarray(self.log_weights)) * (narrowest < _FURTHEST_DRAWN**2)
         chosen = generator.choice(len(weights), n_samples, p=weights / weights.sum())
@@ -143,13 +141,11 @@ class SmoothedMixture:
 def smoothed_mixture(mixture: GaussianMixtureDensity) -> SmoothedMixture:
     """The mixture with its covariances taken apart, once for all levels.
 
-    Padded with empty components to one of few sizes, so that few shapes are compiled: powers of two
-    while components are so few that more of them cost less than another program.
+    Padded with empty components to one of few sizes, so that few shapes are compiled.
     """
     variances, axes = np.linalg.eigh(mixture.covariances)
     count, n_columns = mixture.means.shape
-    few = max(_FEWEST_COMPONENTS, 1 << (count - 1).bit_length())
-    empty = (few if few <= _FEW_COMPONENTS else padded_size(count)) - count
+    empty = padded_size(count) - count
     return SmoothedMixture(
         np.pad(np.log(mixture.weights), (0, empty), constant_values=-np.inf),
         np.pad(mixture.means, ((0, empty), (0, 0))),

@@ -1,8 +1,8 @@
-"""Rows that a sketch has no place for, and what the mixtures of a diffusion gain from them.
+"""Rows beyond the sketch, and the mixtures of a diffusion that are fitted to them.
 
-They are known by their keys, which are beyond the last one of the sketch, and are whitened once and
-stored (`kexpfam.pipeline.prepare.stored_rows`). Mixtures are fitted to them and to the rows of the
-sketch but one fold, which judges sizes (`kexpfam.tuning.growing`).
+Their keys are larger than the last one of the sketch. They are whitened once and stored
+(`kexpfam.pipeline.prepare.stored_rows`). Mixtures are fitted to them and to the rows of the sketch
+except one fold, which judges sizes (`kexpfam.tuning.growing`).
 
 | name     | shape  | meaning                              |
 |----------|--------|--------------------------------------|

@@ -195,7 +195,7 @@ def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
             best = found, start, True
     _, start, plain = best
     inputs = problem.seen(plain).inputs[more]
-    # Where more rows than at least are looked at, they may prefer the other kind.
+    # With more rows, the other kind may have the higher evidence.
     again = kinds if len(inputs) > _TUNING_ROWS else (start.kind,)
     tuned = [
         tune_covariance(

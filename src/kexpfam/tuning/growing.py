@@ -1,8 +1,8 @@
 """Mixtures of very many rows: improved with all of them, and enlarged while that pays.
 
-The mixtures of a sample go on from there: sums of expectation–maximization over rows that are read
-chunk by chunk, in a few passes. They are tried at twice the size for as long as rows that have no
-part in them are better off.
+The mixtures of a sample are continued by expectation–maximization, with sums over rows that are
+read chunk by chunk, in a few passes. Twice the size is tried as long as rows that have no part in
+the mixtures gain from it.
 
 | name   | shape | meaning                                            |
 |--------|-------|----------------------------------------------------|
