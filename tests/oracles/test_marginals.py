@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 
 from kexpfam.base.average_search import AveragedMixtureBase, choose_average
 from kexpfam.base.averaged import fit_average
 from kexpfam.base.mixture import GaussianMixtureDensity
-from kexpfam.data.marginals import fit_marginals
+from kexpfam.data.marginals import Marginals, fit_marginals
 from kexpfam.data.rows import ArrayRows
 from kexpfam.data.sketch import row_keys, sketch_rows
-from kexpfam.data.standardize import fit_standardizer
+from kexpfam.data.standardize import Standardizer, fit_standardizer
 from kexpfam.data.ties import spread_ties, tied_gaps
 from kexpfam.progress import Progress
 
@@ -75,6 +76,27 @@ def test_far_out_the_map_stays_finite_and_returns(distance, gaussianized):
     slopes = gaussianized.log_slopes(rows, curve.values)
     np.testing.assert_allclose(slopes, curve.log_slopes, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(gaussianized.backward(curve.values), rows, rtol=1e-6)
+
+
+def test_numbers_come_back_from_every_quantile():
+    one, nothing = np.ones(1), np.zeros(1)
+    # Two humps a thousand deviations apart: between them the map is nearly flat, and a tangent
+    # leads far out.
+    weights, means, deviations = np.array([[0.3, 0.7]]), np.array([[-1.0, 1.0]]), [[2e-3, 1e-3]]
+    maps = Marginals(
+        Standardizer(nothing, one), one, nothing, one, weights, means, np.array(deviations)
+    )
+
+    def distribution(place):
+        return float((weights * stats.norm.cdf((place - means) / deviations)).sum())
+
+    levels = np.array([1e-9, 0.1, 0.299999, 0.300001, 0.5, 0.9, 1 - 1e-9])
+    expected = [brentq(lambda x, p=p: distribution(x) - p, -2, 2, xtol=1e-15) for p in levels]
+    found = maps.backward(stats.norm.ppf(levels)[:, None])[:, 0]
+    # Near one a level has seven digits of what is above it.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    far = np.array([-1e8, -1e5, -300.0, -30.0, 30.0, 300.0, 1e5, 1e8])[:, None]
+    np.testing.assert_allclose(maps.forward(maps.backward(far)), far, rtol=1e-9)
 
 
 def test_an_averaged_mixture_is_close_to_the_truth(generator):

@@ -30,7 +30,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jax.tree_util import register_dataclass
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import elementwise
 from scipy.special import ndtr, ndtri
 
 from kexpfam.arrays import namespace, special
@@ -53,6 +52,9 @@ _FAR = 1e4
 # Shares of a normal that have few digits left, and golden sections to four digits of an exponent.
 _TINY, _SECTIONS = 1e-290, 22
 _HALF_LOG_TWO_PI = np.log(2 * np.pi) / 2
+# Newton's steps that are shorter, relative to where they are, are the last; how many there are at
+# most, which is as many as halvings need; and the logarithm of the steepest slope of a map.
+_STILL, _MOST_STEPS, _STEEPEST = 1e-13, 100, 50.0
 
 
 class _Mixtures(NamedTuple):
@@ -176,15 +178,10 @@ class Marginals:
         numpy = namespace(units)
         columns = np.broadcast_to(np.arange(units.shape[1]), units.shape)
         values, logs, places = self._quantiles(units, columns)
-        log_density = special(logs).logsumexp(logs, axis=2)
-        shares = numpy.exp(logs - log_density[:, :, None])
+        shares, log_slopes = _slopes_of(values, logs, self.deviations)
         slope = -(shares * places / self.deviations).sum(axis=2)
         bend = (shares * (places**2 - 1) / self.deviations**2).sum(axis=2) - slope**2
-        # Far out one component is all there is, and the map a line; the difference of the two large
-        # numbers would be rounding.
         far = numpy.abs(values) > _FAR
-        alone = -numpy.log((shares * self.deviations).sum(axis=2))
-        log_slopes = numpy.where(far, alone, log_density + values**2 / 2 + _HALF_LOG_TWO_PI)
         slopes = numpy.exp(log_slopes)
         first = numpy.where(far, 0.0, slope + values * slopes)
         second = numpy.where(far, 0.0, bend + slopes**2 + values * slopes * first)
@@ -215,19 +212,50 @@ class Marginals:
         return self.standardizer.backward(inverse_power_transform(powered, self.exponents))
 
     def _undone(self, values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-        """s with t(s) = values: F lies between its components, and s between their quantiles."""
+        """s with t(s) = values: F lies between its components, and s between their quantiles.
+
+        By Newton's steps within these ends, which come closer to s, and halving where they would
+        leave them. t is nearly linear in pieces, so that a few steps are enough.
+        """
         ends = self.means + self.deviations * values[:, :, None]
         # A little wider, since at the ends rounding decides the sign.
-        low = np.where(self.weights > 0, ends, np.inf).min(axis=2) - 1e-6
-        high = np.where(self.weights > 0, ends, -np.inf).max(axis=2) + 1e-6
+        wider = _STILL * (1 + np.abs(values))
+        low = (np.where(self.weights > 0, ends, np.inf).min(axis=2) - wider).ravel()
+        high = (np.where(self.weights > 0, ends, -np.inf).max(axis=2) + wider).ravel()
+        found = (self.weights * ends).sum(axis=2).ravel()
+        wanted = values.ravel()
+        columns = np.tile(np.arange(values.shape[1]), len(values))
+        open_ = np.arange(len(found))
+        for _ in range(_MOST_STEPS):
+            units = found[open_]
+            reached, logs, _ = self._quantiles(units, columns[open_])
+            gap = reached - wanted[open_]
+            low[open_] = np.where(gap < 0, units, low[open_])
+            high[open_] = np.where(gap > 0, units, high[open_])
+            _, log_slopes = _slopes_of(reached, logs, self.deviations[columns[open_]])
+            moved = units - gap * np.exp(-np.clip(log_slopes, -_STEEPEST, _STEEPEST))
+            still = np.abs(moved - units) <= _STILL * (1 + np.abs(units))
+            left, right = low[open_], high[open_]
+            inside = (moved > left) & (moved < right)
+            found[open_] = np.where(inside | still, moved, (left + right) / 2)
+            open_ = open_[~still & (right - left > _STILL * (1 + np.abs(units)))]
+            if len(open_) == 0:
+                break
+        return found.reshape(values.shape)
 
-        def gap(units: np.ndarray, wanted: np.ndarray, columns: np.ndarray) -> np.ndarray:
-            return np.asarray(self._quantiles(units, columns)[0]) - wanted
 
-        columns = np.broadcast_to(np.arange(values.shape[1]), values.shape)
-        # Where an end is the root itself, SciPy divides zero by zero before it looks.
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(elementwise.find_root(gap, (low, high), args=(values, columns)).x)
+def _slopes_of(
+    values: Float[Any, "*n"], logs: Float[Any, "*n k"], deviations: Float[Any, "*d k"]
+) -> tuple[Any, Any]:
+    """Shares of components, and log dt/ds at t, from the log densities of components."""
+    numpy = namespace(values, logs)
+    log_density = special(logs).logsumexp(logs, axis=-1)
+    shares = numpy.exp(logs - log_density[..., None])
+    # Far out one component is all there is, and the map a line; the difference of the two large
+    # numbers would be rounding.
+    alone = -numpy.log((shares * deviations).sum(axis=-1))
+    near = log_density + values**2 / 2 + _HALF_LOG_TWO_PI
+    return shares, numpy.where(numpy.abs(values) > _FAR, alone, near)
 
 
 def _blocks(count: int) -> list[slice]:

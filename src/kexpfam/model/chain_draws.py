@@ -12,6 +12,8 @@ values are drawn as its rows were, some of them with holes; and then the holes a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -101,11 +103,8 @@ def _drawn_numbers(
         # What comes later does not matter: as if it were there, the same factors serve all numbers.
         standing = own.mapped.copy()
         standing[:, number:] = 0.0
-        found = np.empty(len(places))
-        for column, some in chain.conditionals(own._replace(mapped=standing), number):
-            here = Inputs(*(part[some] for part in own))
-            found[some] = _drawn_values(chain, column, here, number, uniform[places[some]])
-        mapped[places, number] = found
+        columns = chain.conditionals(own._replace(mapped=standing), number)
+        mapped[places, number] = found = _drawn_values(chain, columns, own, number, uniform[places])
         own_map = chain.maps.column(number)
         values = own_map.backward(found[:, None])
         low, high = (end[number] for end in layout.support)
@@ -120,27 +119,34 @@ def _drawn_numbers(
 
 def _drawn_values(
     chain: Chain,
-    column: Column,
+    columns: Iterable[tuple[Column, np.ndarray]],
     inputs: Inputs,
     number: int,
     uniform: Float[np.ndarray, " n"],
 ) -> Float[np.ndarray, " n"]:
-    """Mapped numbers of a column."""
-    term = chain.number_terms[number]
-    log_weights, residuals, deviations = column
-    deviations = np.broadcast_to(deviations, residuals.shape)
-    centers = -deviations * residuals
+    """Mapped numbers of a column, from its conditionals for some rows after the other."""
+    term, found = chain.number_terms[number], np.empty(len(uniform))
+    before = inputs.before(number, term.plain)
+    bell = levels = None
     if term.location is not None:
-        share = (term.share * inputs.known[:, number])[:, None]
-        own = term.bell(inputs.before(number, term.plain))
-        with np.errstate(divide="ignore"):
-            logs = np.log1p(-share) + log_weights, np.log(share) + own[0]
-        log_weights = np.concatenate(logs, axis=1)
-        centers = np.concatenate([centers, own[1]], axis=1)
-        deviations = np.concatenate([deviations, own[2]], axis=1)
+        bell, share = term.bell(before), (term.share * inputs.known[:, number])[:, None]
+    if term.functions is not None:
+        slopes = term.slopes(before) * inputs.familiar[:, [number]]
+        levels = tilted_levels(slopes, uniform)
     support = tuple(chain.drawn_between[:, number].tolist())
-    on_line = log_weights, centers, deviations, support
-    if term.functions is None:
-        return line_mixture_draws(*on_line, uniform)
-    slopes = term.slopes(inputs.before(number, term.plain)) * inputs.familiar[:, [number]]
-    return line_mixture_quantiles(*on_line, tilted_levels(slopes, uniform))
+    for (log_weights, residuals, deviations), some in columns:
+        deviations = np.broadcast_to(deviations, residuals.shape)
+        centers = -deviations * residuals
+        if bell is not None:
+            own = (part[some] for part in bell)
+            with np.errstate(divide="ignore"):
+                logs = np.log1p(-share[some]) + log_weights, np.log(share[some]) + next(own)
+            log_weights = np.concatenate(logs, axis=1)
+            centers = np.concatenate([centers, next(own)], axis=1)
+            deviations = np.concatenate([deviations, next(own)], axis=1)
+        on_line = log_weights, centers, deviations, support
+        if levels is None:
+            found[some] = line_mixture_draws(*on_line, uniform[some])
+        else:
+            found[some] = line_mixture_quantiles(*on_line, levels[some])
+    return found
