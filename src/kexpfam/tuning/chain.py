@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
-from kexpfam.base.covariance import Covariance, Kind, tune_covariance
+from kexpfam.base.covariance import Covariance, Kind
 from kexpfam.base.line import OnLine
 from kexpfam.features.inputs import InputFunctions, input_functions
 from kexpfam.features.residual import residual_functions
@@ -33,6 +33,7 @@ from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.bells import Bell, fitted_bell, refitted_bell, with_shares
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES
+from kexpfam.tuning.kernels import FEWEST_ROWS, tuned_kernel
 from kexpfam.tuning.level_frequencies import choose_frequencies, fit_frequencies
 from kexpfam.tuning.number_choices import (
     LEAST_GAIN,
@@ -54,16 +55,6 @@ __all__ = [
     "functions_for",
 ]
 
-# Rows that kernels are chosen on, and that length-scales are tuned on; steps for each, and for
-# kernels that begin where another one ended.
-_KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
-_FURTHER_STEPS = 8
-# Where rows are many, more of them tune: a tenth, up to a number. With a few hundred, kernels of a
-# dozen inputs take what is smooth for noise, and points are not tried that would see it.
-_ROWS_PER_TUNING_ROW, _MOST_TUNING = 10, 1000
-# A step that gains less than this number of nats a row is the last: a kernel is chosen by more than
-# that, and a length-scale that the evidence hardly knows makes no difference to a prediction.
-_KERNEL_GAIN, _TUNING_GAIN = 3e-3, 3e-4
 # More points of a location are tried where a bell has such a share, and still more where
 # the last step gained this many nats a row; they are taken for a gain that pays for their time, and
 # not tried where what points cannot see is less than that.
@@ -72,8 +63,6 @@ _MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained this many nats a row.
 _PATIENCE, _GOING_ON = 2, 1e-3
-# Rows that anything is chosen on, and rows for each input of a location.
-FEWEST_ROWS, _ROWS_PER_INPUT = 40, 5
 # Nodes 0.2 apart: with half of them, tilts of spiky columns are fitted to what lies between.
 _EVERY_OTHER = slice(None, None, 2)
 
@@ -85,7 +74,7 @@ def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> Numbe
     varying = problem.inputs.shape[1] > 0
     covariance, plain = None, False
     if varying:
-        covariance, plain = _tuned(problem.where(problem.known))
+        covariance, plain = tuned_kernel(problem.where(problem.known))
     problem = problem.seen(plain)
     choice, stacked = NumberChoice(term=NumberTerm(plain=plain)), problem.line
     if covariance is not None:
@@ -150,67 +139,6 @@ def fit_number(
     if choice.frequencies is not None:
         term = term._replace(frequencies=fit_frequencies(problem, choice.frequencies))
     return term
-
-
-# Threads of BLAS cost more than they gain in matrices of a few hundred rows.
-@one_blas_thread()
-def _tuned(problem: NumberProblem) -> tuple[Covariance | None, bool]:
-    """Kernel and length-scales with the highest evidence, on some rows; and of which inputs."""
-    if len(problem.weights) < max(FEWEST_ROWS, _ROWS_PER_INPUT * problem.inputs.shape[1]):
-        return None, False
-    relative = problem.weights.mean() / problem.weights
-    targets = problem.targets
-    best: tuple[float, Covariance, bool] | None = None
-    start = None
-    count = len(problem.weights) // _ROWS_PER_TUNING_ROW
-    few, more = slice(0, _KERNEL_ROWS), slice(0, int(np.clip(count, _TUNING_ROWS, _MOST_TUNING)))
-    kinds: tuple[Kind, ...] = ("rbf", "matern")
-    for kind, n_steps in zip(kinds, (_KERNEL_STEPS, _FURTHER_STEPS), strict=True):
-        start, found = tune_covariance(
-            kind,
-            problem.inputs[few],
-            targets[few],
-            relative[few],
-            start,
-            n_steps,
-            _KERNEL_GAIN,
-            single=True,
-        )
-        if best is None or found > best[0]:
-            best = found, start, False
-    assert best is not None
-    if not np.allclose(problem.inputs[few], problem.plain_inputs[few]):
-        kind = best[1].kind
-        start, found = tune_covariance(
-            kind,
-            problem.plain_inputs[few],
-            targets[few],
-            relative[few],
-            best[1],
-            _FURTHER_STEPS,
-            _KERNEL_GAIN,
-            single=True,
-        )
-        if found > best[0]:
-            best = found, start, True
-    _, start, plain = best
-    inputs = problem.seen(plain).inputs[more]
-    # With more rows, the other kind may have the higher evidence.
-    again = kinds if len(inputs) > _TUNING_ROWS else (start.kind,)
-    tuned = [
-        tune_covariance(
-            kind,
-            inputs,
-            targets[more],
-            relative[more],
-            start,
-            _TUNING_STEPS,
-            _TUNING_GAIN,
-            single=True,
-        )
-        for kind in again
-    ]
-    return max(tuned, key=lambda one: one[1])[0], plain
 
 
 def _stacked(
