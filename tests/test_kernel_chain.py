@@ -81,6 +81,17 @@ def test_the_chain_pays_on_new_rows(model):
     assert "gains" in model.health_.in_words
 
 
+def test_without_a_tilt_it_is_the_base_density(model, table):
+    plain = KernelChain(tilt=None, random_state=0).fit(table)
+    assert not plain.has_tilt_
+    assert np.isnan(plain.gain_)
+    assert "no tilt was asked for" in plain.health_.in_words
+    assert plain.health_.comparison.n_rows == model.health_.comparison.n_rows
+    new = make_table(200, seed=1)
+    base = model.density_.untilted().log_density(model.fitted_.table.codes(new))
+    np.testing.assert_allclose(plain.score_samples(new), base, rtol=1e-9)
+
+
 def test_score_is_the_mean_and_terms_add_up(model, table):
     logs = model.score_samples(table)
     assert model.score(table) == pytest.approx(logs.mean())
@@ -294,6 +305,7 @@ def test_cross_validation_takes_frames(table):
         ({"columns": {"lenght": "real"}}, "Did you mean 'length'"),
         ({"columns": {"eggs": "number"}}, "columns"),
         ({"marginals": "rank"}, "gaussianize"),
+        ({"tilt": "none"}, "None"),
         ({"gate": "yes"}, "True or False"),
     ],
 )

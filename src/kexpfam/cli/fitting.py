@@ -155,7 +155,7 @@ def _settings(estimator: str, given: Mapping[str, Any]) -> dict[str, Any]:
         )
     if "columns" in settings:
         settings["columns"] = kinds_from(settings["columns"])
-    for name in ("noise", "marginals"):
+    for name in ("noise", "marginals", "tilt"):
         if settings.get(name) == "none":
             settings[name] = None
     if "bounds" in settings:

@@ -35,6 +35,7 @@ from kexpfam.types import Array, ArrayOrPair, Seed, Table, Weights
 __all__ = ["KernelChain"]
 
 _MARGINALS = ("auto", "gaussianize", "yeo_johnson", None)
+_TILTS = ("auto", None)
 # Draws from which one is taken for what is missing.
 _IMPUTING_DRAWS = 32
 
@@ -61,6 +62,11 @@ class KernelChain(
         follow the levels in their order.
     marginals : {"auto", "gaussianize", "yeo_johnson", None}, default="auto"
         Monotone map of each column of numbers, as in `KernelDiffusion`.
+    tilt : {"auto", None}, default="auto"
+        What improves the base density, column by column. "auto" tries regressions and tilts, and
+        keeps those from which held-out rows gain. None tries nothing: the density is a mixture of
+        Gaussians after the maps, beside frequencies of the categories. Such a fit takes about a
+        third of the time, evaluates faster, and `conditional` is exact for any columns.
     gate : bool, default=True
         Return the base density (the mixture, and frequencies of the categories) unless the chain is
         better by more than a standard error on held-out rows.
@@ -127,12 +133,14 @@ class KernelChain(
         *,
         columns: Any = None,
         marginals: Any = "auto",
+        tilt: Any = "auto",
         gate: bool = True,
         random_state: Seed = None,
         verbose: bool = False,
     ) -> None:
         self.columns = columns
         self.marginals = marginals
+        self.tilt = tilt
         self.gate = gate
         self.random_state = random_state
         self.verbose = verbose
@@ -157,7 +165,9 @@ class KernelChain(
         self
         """
         settings = ChainSettings(
-            checked_name("marginals", self.marginals, _MARGINALS), checked_flag("gate", self.gate)
+            checked_name("marginals", self.marginals, _MARGINALS),
+            checked_flag("gate", self.gate),
+            checked_name("tilt", self.tilt, _TILTS) is not None,
         )
         progress = Progress(self.verbose)
         table, source = read_tables(self, X, sample_weight, self.columns, progress)

@@ -172,7 +172,10 @@ class Health(NamedTuple):
         if math.isnan(gain):
             if self.has_tilt:
                 return "The model was not compared with its base density."
-            return "No tilt was found that pays on held-out rows: the model is its base density."
+            return (
+                "The model is its base density: no tilt was asked for, or none was found that pays "
+                "on held-out rows."
+            )
         gained = f"{_signed(gain)} ± {error:.2g} nats per row over its base density"
         if self.has_tilt:
             return f"On {n_rows} held-out rows the model gains {gained}."

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
 from kexpfam.base.averaged import AverageSearch
 from kexpfam.base.ordered import OrderedMixture
@@ -52,7 +52,7 @@ from kexpfam.tuning.number_order import promising_order
 from kexpfam.tuning.number_problem import NumberProblems
 from kexpfam.tuning.table_rows import TableRows
 
-__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_base_alone", "fit_chain"]
+__all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_chain"]
 
 Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
@@ -71,6 +71,7 @@ class ChainSettings(NamedTuple):
 
     marginals: MarginalKind | Literal["auto"]
     gate: bool
+    tilt: bool = True
 
 
 class ChainFit(NamedTuple):
@@ -116,7 +117,7 @@ def fit_chain(
     _warn_of_planes(table, rows, sketch.n_rows)
     require_distinct_rows(rows, "KernelChain")
     rows = copies_apart(rows)
-    ground = all_rows_ground(rows, settings.marginals, seed, progress)
+    ground = all_rows_ground(rows, settings.marginals, seed, progress, crossed=settings.tilt)
     return _fitted_beside(ground, table, rows, settings, seed, progress)
 
 
@@ -132,11 +133,12 @@ def _fitted_beside(
     judged = ground.judged
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     comparison = nothing_compared()
-    if not judged:
-        problems, choices = _problems(ground, rows), _nothing(rows.layout)
-    else:
+    if judged and settings.tilt:
         ground, problems, choices = _in_better_order(ground, rows, progress)
         rows = problems.table
+    else:
+        problems, choices = _problems(ground, rows, tilt=False), _nothing(rows.layout)
+    if judged:
         density = _chosen_density(problems, ground, choices, others)
         judging, training = (_weighted(rows, members) for members in (~others, others))
         comparison, _ = compare(
@@ -155,22 +157,11 @@ def _fitted_beside(
     return ChainFit(density, table, ground.base.search, ground.base.kind, health)
 
 
-@in_turn
-@one_blas_thread()
-def fit_base_alone(table: MixedTable, codes: Float[np.ndarray, "n d"], seed: int) -> ChainDensity:
-    """The base density of a table: a mixture of its numbers, and shares of its categories."""
-    layout = layout_of(table.kinds)
-    rows, _ = distinct_rows(layout, codes, np.ones(len(codes)), seed)
-    require_distinct_rows(rows, "A base density")
-    rows = copies_apart(rows)
-    ground = all_rows_ground(rows, "auto", seed, Progress(), base_alone=True)
-    everything = np.ones(len(rows.weights), bool)
-    return _last_density(_problems(ground, rows), ground, _nothing(layout), everything)
-
-
-def _problems(ground: Ground, rows: TableRows) -> NumberProblems:
+def _problems(ground: Ground, rows: TableRows, *, tilt: bool = True) -> NumberProblems:
+    """What terms are fitted to; without places in conditionals where there are to be none."""
     density = ground.base.density(rows.layout, None)
-    return NumberProblems.of(rows, density, density.inputs(rows.parts), ground.lines(rows))
+    lines = ground.lines(rows) if tilt else []
+    return NumberProblems.of(rows, density, density.inputs(rows.parts), lines)
 
 
 class _Choices(NamedTuple):

@@ -106,13 +106,13 @@ def all_rows_ground(
     seed: int,
     progress: Progress,
     *,
-    base_alone: bool = False,
+    crossed: bool = True,
 ) -> Ground:
-    """From rows that are all there are; where the base is to stand alone, none of them judges."""
-    judged = len(rows.weights) >= _FEWEST_TO_JUDGE and not base_alone
+    """From rows that are all there are, with mixtures for the rows of each fold if wanted."""
+    judged = len(rows.weights) >= _FEWEST_TO_JUDGE
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     base = choose_base(rows, others, marginals, seed, progress, _LARGEST)
-    mixtures = crossed_mixtures(rows, base, progress) if judged else {}
+    mixtures = crossed_mixtures(rows, base, progress) if judged and crossed else {}
     mixture = None if base.average is None else base.ordered(base.average)
     return Ground(base, judged, mixture, final_mixture(rows, base), mixtures)
 

@@ -19,10 +19,12 @@ from sklearn.mixture import GaussianMixture
 from kexpfam.choices import entropy
 from kexpfam.data.kinds import ColumnKind
 from kexpfam.data.mixed import MixedTable
+from kexpfam.data.rows import ArrayRows
 from kexpfam.data.standardize import Standardizer
 from kexpfam.metrics import cross_validated_kernel_density
 from kexpfam.model.chain import ChainDensity
-from kexpfam.pipeline.chain import fit_base_alone
+from kexpfam.pipeline.chain import ChainSettings, fit_chain
+from kexpfam.progress import Progress
 from kexpfam.report.markup import count, number
 
 __all__ = ["BASE", "PRODUCT", "FitPeer", "Peer", "peers_for"]
@@ -132,4 +134,6 @@ def _product(rows: Float[np.ndarray, "n d"], kinds: Sequence[ColumnKind], seed: 
 
 def _marginal(column: Float[np.ndarray, " n"], kind: ColumnKind, seed: int) -> ChainDensity:
     table = MixedTable((kind._replace(missing=False),), None, "numpy", "number")
-    return fit_base_alone(table, column[:, None], seed)
+    source = ArrayRows(column[:, None], np.ones(len(column)))
+    settings = ChainSettings("auto", gate=True, tilt=False)
+    return fit_chain(table, source, settings, seed, Progress()).density
