@@ -85,7 +85,7 @@ def test_without_a_tilt_it_is_the_base_density(model, table):
     plain = KernelChain(tilt=None, random_state=0).fit(table)
     assert not plain.has_tilt_
     assert np.isnan(plain.gain_)
-    assert "no tilt was asked for" in plain.health_.in_words
+    assert "none was asked for" in plain.health_.in_words
     assert plain.health_.comparison.n_rows == model.health_.comparison.n_rows
     new = make_table(200, seed=1)
     base = model.density_.untilted().log_density(model.fitted_.table.codes(new))

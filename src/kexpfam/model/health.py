@@ -173,8 +173,8 @@ class Health(NamedTuple):
             if self.has_tilt:
                 return "The model was not compared with its base density."
             return (
-                "The model is its base density: no tilt was asked for, or none was found that pays "
-                "on held-out rows."
+                "No tilt was found that pays on held-out rows, or none was asked for: the model is "
+                "its base density."
             )
         gained = f"{_signed(gain)} ± {error:.2g} nats per row over its base density"
         if self.has_tilt:

@@ -64,7 +64,7 @@ def test_without_a_tilt_what_it_would_have_needed_does_not_matter():
     [
         (False, nothing_compared(), "too few rows to hold some out"),
         (True, nothing_compared(), "was not compared"),
-        (False, SOUND._replace(gain=math.nan), "or none was found that pays"),
+        (False, SOUND._replace(gain=math.nan), "No tilt was found that pays"),
         (False, SOUND._replace(gain=0.01), "which is not enough"),
     ],
 )
