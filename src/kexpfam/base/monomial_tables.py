@@ -211,6 +211,8 @@ class SeveralTables:
 
     def expected(self, mixtures: JoinedMixtures, numbers: Int[np.ndarray, " s"]) -> ExpectedSums:
         """The same, for mixtures of the tables of these numbers."""
+        if len(self.tables) == 1:
+            return self.tables[0].expected(mixtures)
         n_members = len(mixtures.weights) * self._padded_shares.shape[1]
         alike = len(set(mixtures.sizes)) == 1 and all(table.is_kept for table in self.tables)
         if alike and n_members <= _MOST_TOGETHER:

@@ -38,8 +38,9 @@ __all__ = ["improved_mixtures", "mixture_path"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
-# Expectation–maximization stops when an iteration gains less than this, in nats a row.
-_CONVERGED = 3e-3
+# Expectation–maximization stops when an iteration gains less than this, in nats a row; of many
+# columns, less than the second for each.
+_CONVERGED, _CONVERGED_PER_COLUMN = 3e-3, 3e-4
 _MOST_ITERATIONS = 30
 # Finding them takes longer than using them.
 _places = cache(half_places)
@@ -88,6 +89,7 @@ def improved_mixtures(
 ) -> list[GaussianMixtureDensity]:
     """Expectation–maximization of each mixture until it gains little."""
     joined, going_on = JoinedMixtures.of(mixtures), np.arange(len(mixtures))
+    little = max(_CONVERGED, _CONVERGED_PER_COLUMN * joined.means.shape[1])
     found, reached = list(mixtures), np.full(len(mixtures), -np.inf)
 
     def keep(numbers: Int[np.ndarray, " s"], some: JoinedMixtures) -> None:
@@ -96,7 +98,7 @@ def improved_mixtures(
 
     for _ in range(most_iterations):
         likelihoods, sums, *_ = table.expected(joined, going_on)
-        gaining = likelihoods - reached >= _CONVERGED
+        gaining = likelihoods - reached >= little
         if not gaining.all():
             keep(going_on[~gaining], joined.where(~gaining))
             sums, joined = sums[np.repeat(gaining, joined.sizes)], joined.where(gaining)

@@ -35,6 +35,8 @@ __all__ = ["Chain"]
 # How far beyond the rows fitted to numbers are drawn, in units of the maps: about a half of a
 # standard deviation.
 _BEYOND = 0.5
+# Numbers of one column in a block at least: with fewer, threads would wait for Python's lock.
+_COLUMN_NUMBERS = 16_000
 
 
 @dataclass(frozen=True)
@@ -164,9 +166,11 @@ class Chain:
         assert self.mixture is not None
         rows = np.concatenate([self.scores(inputs.indicators), inputs.mapped], axis=1)
         count = rows.shape[1] if count is None else count
+        n_components = len(self.mixture.weights)
         size = max(
             32 if self._factors.polynomials is not None else 16,
-            BLOCK_NUMBERS // (rows.shape[1] * len(self.mixture.weights)),
+            BLOCK_NUMBERS // (rows.shape[1] * n_components),
+            _COLUMN_NUMBERS // n_components,
         )
         for there, members in patterns_of(~np.isnan(rows)):
             factors = self._factors if there.all() else self.mixture.factors(there)

@@ -78,7 +78,8 @@ def fitted_bell(problem: NumberProblem, covariance: Covariance, n_points: int) -
     points, rows = known.inputs[:n_points], (known.inputs, known.targets)
     sums = add_to_location(None, covariance, points, *rows, covariance.noise / noises)
     solved = solve_points(covariance, points, sums, 1.0)
-    return _bell(problem, *fit_solved(solved, *rows, noises), SolvedSums(sums, solved.whitening))
+    found, left_out = fit_solved(solved, *rows, noises)
+    return _bell(problem, found, left_out, SolvedSums(sums, solved.whitening, left_out))
 
 
 def refitted_bell(
@@ -90,7 +91,8 @@ def refitted_bell(
     """The bell of all rows, from a location of those that were seen and the sums of its points.
 
     Points stay where they are, and only the others are added to their sums. Whatever else was
-    summed, k(P, P) is what it was: along the axes that were found it is the identity.
+    summed, k(P, P) is what it was: along the axes that were found it is the identity. Rows that were
+    seen lie where they lay when they were left out, and the others where they were predicted.
     """
     covariance, points = location.covariance, location.points
     known = problem.where(problem.known)
@@ -104,9 +106,11 @@ def refitted_bell(
     some = known.inputs[new], known.targets[new], covariance.noise / noises[new]
     sums = add_to_location(sums, covariance, points, *some)
     again = solve_points(covariance, points, sums, 1.0, solved.axes)
-    rows = known.inputs, known.targets
-    fitted = fit_solved(again, *rows, noises, location.noise_ratio)
-    return _bell(problem, *fitted, SolvedSums(sums, again.whitening))
+    left_out = LeftOut(np.empty(len(new)), np.empty(len(new)))
+    for place, predicted in enumerate(location.predict(known.inputs[new])):
+        left_out[place][~new], left_out[place][new] = solved.left_out[place], predicted
+    found = again.with_noise_ratio(location.noise_ratio).location
+    return _bell(problem, found, left_out, SolvedSums(sums, again.whitening, left_out))
 
 
 def _bell(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.location import LocationSums
+from kexpfam.base.location import LeftOut, LocationSums
 from kexpfam.features.inputs import InputFunctions
 from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.solve.conditional import TiltProblem
@@ -45,10 +45,14 @@ class TiltChoice(NamedTuple):
 
 
 class SolvedSums(NamedTuple):
-    """Sums of a location with points, and axes along which k(P, P) is the identity."""
+    """Sums of a location with points, and axes along which k(P, P) is the identity.
+
+    `left_out` is where the others predict each of the rows of the sums.
+    """
 
     sums: LocationSums
     axes: Float[np.ndarray, "p q"]
+    left_out: LeftOut
 
 
 class FrequencyChoice(NamedTuple):

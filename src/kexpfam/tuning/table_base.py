@@ -67,7 +67,7 @@ _BEYOND_MANY = 1.5
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
 # Rows whose places in conditionals one core finds at a time.
-_PLACED_AT_ONCE = 2048
+_PLACED_AT_ONCE = 512
 
 
 class BaseChoice(NamedTuple):
