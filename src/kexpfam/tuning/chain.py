@@ -55,10 +55,11 @@ __all__ = [
     "functions_for",
 ]
 
-# More points of a location are tried where a bell has such a share, and still more where
-# the last step gained this many nats a row; they are taken for a gain that pays for their time, and
-# not tried where what points cannot see is less than that.
-_MORE_POINTS, _MORE_SHARE, _WELL_WORTH, _MORE_GAIN = (1024, 2048), 0.5, 0.25, 0.02
+# More points of a location, and the nats a row that the last step must have gained for them, which
+# is about twice what the next one gains. None are tried where a bell has a smaller share than this,
+# or where points fail to see less than a gain that pays for the time of more.
+_MORE_POINTS = ((512, 0.0), (1024, 0.02), (2048, 0.1))
+_MORE_SHARE, _MORE_GAIN = 0.5, 0.02
 # Functions of the inputs and rows, for a first look and for good.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained this many nats a row.
@@ -148,15 +149,15 @@ def _stacked(
     bell = fitted_bell(problem, covariance, POINTS)
     choice, reached = with_shares(choice, problem, bell)
     gained = np.inf
-    for n_points in _MORE_POINTS:
-        enough = choice.share >= _MORE_SHARE and gained > _WELL_WORTH
+    for n_points, least in _MORE_POINTS:
+        enough = choice.share >= _MORE_SHARE and gained >= least
         enough = enough and choice.share * bell.unseen > _MORE_GAIN
         if not enough or len(problem.weights) < 2 * n_points:
             break
         larger = fitted_bell(problem, covariance, n_points)
         other, gain = with_shares(choice, problem, larger)
         gained = gain - reached
-        if gained > _MORE_GAIN:
+        if gained > 0:
             choice, bell, reached = other, larger, gain
     return choice, bell
 
