@@ -23,9 +23,9 @@ component. Logarithms of Φ are used throughout, from the nearer end, so tails l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jax.tree_util import register_dataclass
@@ -35,6 +35,7 @@ from scipy.special import ndtr, ndtri
 from kexpfam.arrays import namespace, special
 from kexpfam.data.standardize import Standardizer
 from kexpfam.logarithms import log_sum_exp
+from kexpfam.threads import in_threads
 
 __all__ = ["Curve", "MarginalKind", "Marginals", "fit_marginals"]
 
@@ -55,6 +56,10 @@ _HALF_LOG_TWO_PI = np.log(2 * np.pi) / 2
 # Newton's steps that are shorter, relative to where they are, are the last; how many there are at
 # most, which is as many as halvings need; and the logarithm of the steepest slope of a map.
 _STILL, _MOST_STEPS, _STEEPEST = 1e-13, 100, 50.0
+# Columns that are fitted together, and numbers for which cores share them.
+_COLUMNS, _WORTH_THREADS = 8, 20_000
+
+Fitted = TypeVar("Fitted")
 
 
 class _Mixtures(NamedTuple):
@@ -306,7 +311,9 @@ def fit_marginals(
     ones = np.ones((n_columns, 1))
     if kind is None:
         return Marginals(standardizer, exponents, center, scale, ones, 0 * ones, ones)
-    exponents = _best_exponents(units, shares)
+    exponents = np.concatenate(
+        _by_columns(lambda some: _best_exponents(units[:, some], shares), units)
+    )
     powered = power_transform(units, exponents)
     center = shares @ powered
     scale = np.sqrt(shares @ (powered - center) ** 2)
@@ -314,9 +321,37 @@ def fit_marginals(
     scale = np.where(scale > 0, scale, 1.0)
     mixtures = _Mixtures(ones, 0 * ones, ones)
     if kind == "gaussianize":
-        some = slice(0, _MOST_ROWS)
-        mixtures = _fit_mixtures(((powered - center) / scale)[some], weights[some], held[some])
+        rest = slice(0, _MOST_ROWS)
+        powered = ((powered - center) / scale)[rest]
+        mixtures = _side_by_side(
+            _by_columns(
+                lambda some: _fit_mixtures(powered[:, some], weights[rest], held[rest]), powered
+            )
+        )
     return Marginals(standardizer, exponents, center, scale, *mixtures)
+
+
+def _by_columns(fitted: Callable[[slice], Fitted], rows: Float[np.ndarray, "n d"]) -> list[Fitted]:
+    """What is fitted to a few columns at a time, by all cores where rows are many."""
+    groups = (slice(at, at + _COLUMNS) for at in range(0, rows.shape[1], _COLUMNS))
+    return list(in_threads(fitted, groups, worth=rows.size >= _WORTH_THREADS))
+
+
+def _side_by_side(each: Sequence[_Mixtures]) -> _Mixtures:
+    """Mixtures of all columns, padded to one shape with components of no weight."""
+    size = max(one.weights.shape[1] for one in each)
+
+    def padded(parts: Sequence[Float[np.ndarray, "_ _"]], value: float) -> Float[np.ndarray, "d k"]:
+        shapes = [((0, 0), (0, size - part.shape[1])) for part in parts]
+        return np.concatenate(
+            [
+                np.pad(part, shape, constant_values=value)
+                for part, shape in zip(parts, shapes, strict=True)
+            ]
+        )
+
+    weights, means, deviations = zip(*each, strict=True)
+    return _Mixtures(padded(weights, 0.0), padded(means, 0.0), padded(deviations, 1.0))
 
 
 def _best_exponents(

@@ -42,9 +42,9 @@ from kexpfam.threads import in_threads, one_blas_thread
 __all__ = ["ChainDensity"]
 
 # Rows that one core looks at, column by column.
-_ROWS = 1024
+_ROWS, _FEWEST_ROWS = 1024, 64
 # Draws that are made at a time.
-_DRAWN = 128
+_DRAWN = 64
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,8 @@ class ChainDensity(Chain, Density):
 
         # Rows with the same columns side by side: they share the factors of the mixture.
         order = np.arange(len(logs)) if there.all() else np.lexsort(there.T)
-        blocks = [order[start : start + _ROWS] for start in range(0, len(logs), _ROWS)]
+        size = min(_ROWS, max(_FEWEST_ROWS, -(-len(logs) // 2)))
+        blocks = [order[start : start + size] for start in range(0, len(logs), size)]
         for some, (found, error) in zip(blocks, in_threads(of_some, blocks), strict=True):
             logs[some], errors[some] = found.T, error
         for number, term in enumerate(self.number_terms):

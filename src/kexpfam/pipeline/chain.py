@@ -56,7 +56,7 @@ __all__ = ["MOST_ROWS", "ChainFit", "ChainSettings", "fit_chain"]
 
 Choice = TypeVar("Choice", CategoryChoice, NumberChoice)
 
-_JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 256, 64
+_JUDGES, _TRAINING, _DRAWS, _FEWEST_DRAWS = 2048, 256, 128, 64
 # Rows that orders of the columns are compared on; of up to twice as many all, because what pays is
 # then known for the better order; and nats a row for which the table's is left.
 _TRIAL_ROWS, _ORDER_GAIN = 2000, 0.02

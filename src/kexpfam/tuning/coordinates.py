@@ -71,9 +71,12 @@ def choose_coordinates(
 
     def judged(kinds: Sequence[MarginalKind], by: Sequence[Bool[np.ndarray, " k"]]) -> _Judged:
         """Log densities under each kind, of one fold of judges after the other."""
-        found = iter(list(in_threads(trial, product(kinds, by), worth=worth)))
+        # The last kind takes the longest, and is begun first.
+        later_first = kinds[::-1]
+        found = in_threads(trial, product(later_first, by), worth=worth)
+        logs = {kind: np.concatenate([next(found) for _ in by]) for kind in later_first}
         return _Judged(
-            {kind: np.concatenate([next(found) for _ in by]) for kind in kinds},
+            {kind: logs[kind] for kind in kinds},
             np.concatenate([few[judges[some]] for judges in by]),
         )
 
