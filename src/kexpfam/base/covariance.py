@@ -32,7 +32,7 @@ from scipy.optimize import minimize
 
 from kexpfam.unlocked import add_products, factored, invert_factored, solve_lower
 
-__all__ = ["Covariance", "Kind", "evidence", "tune_covariance"]
+__all__ = ["Covariance", "Kind", "evidence", "squared_distances", "tune_covariance"]
 
 Kind = Literal["rbf", "matern"]
 
@@ -65,7 +65,7 @@ class Covariance(NamedTuple):
         self, one: Float[np.ndarray, "n d"], other: Float[np.ndarray, "m d"]
     ) -> Float[np.ndarray, "n m"]:
         """g at all pairs: the smooth part alone, with unit variance."""
-        return _values(self.kind, _squares(one, other, self.length_scale))
+        return _values(self.kind, squared_distances(one, other, self.length_scale))
 
     def with_noise(self, least: float) -> Covariance:
         """With at least so much noise."""
@@ -76,12 +76,12 @@ class Covariance(NamedTuple):
         return self.smooth + 1.0 + self.plane * (rows**2).mean(axis=1)
 
 
-def _squares(
+def squared_distances(
     one: Float[np.ndarray, "n d"],
     other: Float[np.ndarray, "m d"],
     length_scale: Float[np.ndarray, " d"],
 ) -> Float[np.ndarray, "n m"]:
-    """Squared distances: |u|² + |v|² − 2u·v, as one product of rows with two more columns."""
+    """|u − v|²_ℓ of all pairs: |u|² + |v|² − 2u·v, as one product of rows with two more columns."""
     one, other = one / length_scale, other / length_scale
     # Both row by row in memory, whatever came in, so that sums are always rounded alike.
     left, right = (np.ones((len(rows), rows.shape[1] + 2)) for rows in (one, other))
@@ -143,7 +143,7 @@ def evidence(
     """
     found = from_logs(kind, logs)
     n_rows, n_columns = rows.shape
-    profile, slope = _profile(kind, _squares(rows, rows, found.length_scale))
+    profile, slope = _profile(kind, squared_distances(rows, rows, found.length_scale))
     # Only the lower triangle is summed, factored and inverted; profile and slope are symmetric.
     planes = np.column_stack([np.sqrt(found.plane / n_columns) * rows, np.ones(n_rows)])
     half = profile.copy().T

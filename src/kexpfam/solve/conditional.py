@@ -124,11 +124,12 @@ class TiltProblem:
 
     def turned(self) -> TurnedProblem:
         """In coordinates with a diagonal second derivative at A = 0; for shared nodes alone."""
-        inputs, at_nodes = self.inputs.astype(float), self.at_nodes.astype(float)
+        at_nodes = self.at_nodes.astype(float)
         masses = np.exp(self.log_masses[0].astype(float))
         masses /= masses.sum()
         centered = at_nodes - masses @ at_nodes
-        along, input_axes = np.linalg.eigh((inputs * self.weights[:, None]).T @ inputs)
+        weighed = self.inputs * self.weights[:, None].astype(self.inputs.dtype)
+        along, input_axes = np.linalg.eigh((weighed.T @ self.inputs).astype(float))
         across, shown_axes = np.linalg.eigh((centered * masses[:, None]).T @ centered)
         left, right = (axes.astype(self.inputs.dtype) for axes in (input_axes, shown_axes))
         problem = TiltProblem(
