@@ -56,10 +56,10 @@ __all__ = [
 ]
 
 # More points of a location, and the nats a row that the last step must have gained for them, which
-# is about twice what the next one gains. None are tried where a bell has a smaller share than this,
-# or where points fail to see less than a gain that pays for the time of more.
+# is about twice what the next one gains. None are tried where a bell has hardly a share, or where
+# points fail to see less than a gain that pays for the time of more.
 _MORE_POINTS = ((512, 0.0), (1024, 0.02), (2048, 0.1))
-_MORE_SHARE, _MORE_GAIN = 0.5, 0.02
+_MORE_SHARE, _MORE_GAIN = 0.25, 0.02
 # Functions of the inputs and rows, for a first look and for good.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained this many nats a row.
