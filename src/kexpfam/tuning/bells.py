@@ -91,8 +91,8 @@ def refitted_bell(
     """The bell of all rows, from a location of those that were seen and the sums of its points.
 
     Points stay where they are, and only the others are added to their sums. Whatever else was
-    summed, k(P, P) is what it was: along the axes that were found it is the identity. Rows that were
-    seen lie where they lay when they were left out, and the others where they were predicted.
+    summed, k(P, P) is what it was: along the axes that were found it is the identity. Rows that
+    were seen stay where they were when they were left out; the others are predicted by those.
     """
     covariance, points = location.covariance, location.points
     known = problem.where(problem.known)
@@ -106,9 +106,10 @@ def refitted_bell(
     some = known.inputs[new], known.targets[new], covariance.noise / noises[new]
     sums = add_to_location(sums, covariance, points, *some)
     again = solve_points(covariance, points, sums, 1.0, solved.axes)
-    left_out = LeftOut(np.empty(len(new)), np.empty(len(new)))
-    for place, predicted in enumerate(location.predict(known.inputs[new])):
-        left_out[place][~new], left_out[place][new] = solved.left_out[place], predicted
+    mean, variance = np.empty(len(new)), np.empty(len(new))
+    mean[~new], variance[~new] = solved.left_out[:2]
+    mean[new], variance[new] = location.predict(known.inputs[new])
+    left_out = LeftOut(mean, variance)
     found = again.with_noise_ratio(location.noise_ratio).location
     return _bell(problem, found, left_out, SolvedSums(sums, again.whitening, left_out))
 
