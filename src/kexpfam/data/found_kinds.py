@@ -23,8 +23,9 @@ _FEWEST_VALUES = 20
 # A value is an atom if this share of the values equal it, and it is so many times as frequent as
 # other values are in the middle. Of whole numbers, which repeat by nature, more is asked.
 _ATOM_SHARE, _ATOM_TIMES, _WHOLE_ATOM_SHARE, _WHOLE_ATOM_VALUES = 0.05, 10.0, 0.3, 20
-# So many distinct numbers, each this often on average, are grades.
-_MOST_GRADES, _GRADE_TIMES = 10, 10
+# So many distinct numbers, each this often on average and none only once, are grades. Where some
+# occur once there may be others that have not been seen, and as a grade these would be impossible.
+_MOST_GRADES, _GRADE_TIMES, _ONCE = 10, 10, 1
 # A bound is found where values come this near to it, in units of their range.
 _NEAR = 0.02
 # Categories with fewer values, or beyond so many, are pooled.
@@ -80,7 +81,8 @@ def _numeric_kind(numbers: Numbers) -> ColumnKind:
     if are_whole:
         kind: KindName = "count" if numbers.low >= 0 else "whole"
         return ColumnKind(kind, _bounds_of(kind), atoms, heaps=_heaps(numbers, kind, atoms))
-    if len(distinct) <= _MOST_GRADES and total >= _GRADE_TIMES * len(distinct):
+    often = total >= _GRADE_TIMES * len(distinct) and masses.min() > _ONCE
+    if len(distinct) <= _MOST_GRADES and often:
         return ColumnKind("grade", levels=tuple(distinct.tolist()))
     bounds = -np.inf, np.inf
     if total >= _FEWEST_VALUES:

@@ -60,6 +60,17 @@ def test_kinds_are_read_from_dtype_and_values():
     assert dict(zip(table.labels(), map(str, table.kinds), strict=True)) == FOUND
 
 
+def test_numbers_that_occur_once_make_no_grades():
+    """There may be others, which as a grade would have no probability."""
+    doses = np.repeat([0.25, 0.5, 1.0], 30)
+    (grade,), (real,) = (
+        read(column[:, None])[0].kinds for column in (doses, np.append(doses, 0.75))
+    )
+    assert grade.kind == "grade"
+    assert real.kind == "real"
+    assert real.atoms == ()
+
+
 def test_frames_come_back_as_they_were():
     frame = make_frame()
     table, codes = read(frame)
