@@ -9,6 +9,7 @@ that broadcasts to (directions, *S), whose first axis may be one long for all di
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,36 +21,41 @@ _HALF_LOG_TWO_PI = 0.5 * np.log(2 * np.pi)
 
 
 class Jet:
-    """A value and its derivatives."""
+    """A value and its derivatives; without second ones, nothing is computed for them."""
 
     __slots__ = ("first", "second", "value")
     # NumPy leaves operators between its arrays and jets to jets.
     __array_ufunc__ = None
 
-    def __init__(self, value: Any, first: Any, second: Any) -> None:
+    def __init__(self, value: Any, first: Any, second: Any = None) -> None:
         self.value = value
         self.first, self.second = (
             part
-            if part.shape[1:] == value.shape
+            if part is None or part.shape[1:] == value.shape
             else np.broadcast_to(part, (part.shape[0], *value.shape))
             for part in (first, second)
         )
 
     def through(self, value: Any, slope: Any, bend: Any) -> Jet:
         """f of it, from f, f′ and f″ at its value."""
-        return Jet(value, slope * self.first, bend * self.first**2 + slope * self.second)
+        second = None if self.second is None else bend * self.first**2 + slope * self.second
+        return Jet(value, slope * self.first, second)
+
+    def _each(self, change: Callable[[Any], Any]) -> Jet:
+        """Something linear of the value and of its derivatives."""
+        second = None if self.second is None else change(self.second)
+        return Jet(change(self.value), change(self.first), second)
 
     def __add__(self, other: Any) -> Jet:
-        if isinstance(other, Jet):
-            return Jet(
-                self.value + other.value, self.first + other.first, self.second + other.second
-            )
-        return Jet(self.value + other, self.first, self.second)
+        if not isinstance(other, Jet):
+            return Jet(self.value + other, self.first, self.second)
+        second = None if self.second is None else self.second + other.second
+        return Jet(self.value + other.value, self.first + other.first, second)
 
     __radd__ = __add__
 
     def __neg__(self) -> Jet:
-        return Jet(-self.value, -self.first, -self.second)
+        return self * -1.0
 
     def __sub__(self, other: Any) -> Jet:
         return self + (-other)
@@ -58,15 +64,14 @@ class Jet:
         return -self + other
 
     def __mul__(self, other: Any) -> Jet:
-        if isinstance(other, Jet):
-            return Jet(
-                self.value * other.value,
-                self.first * other.value + self.value * other.first,
-                self.second * other.value
-                + 2 * self.first * other.first
-                + self.value * other.second,
-            )
-        return Jet(self.value * other, self.first * other, self.second * other)
+        if not isinstance(other, Jet):
+            return self._each(lambda part: part * other)
+        second = None
+        if self.second is not None:
+            second = self.second * other.value + 2 * self.first * other.first
+            second = second + self.value * other.second
+        first = self.first * other.value + self.value * other.first
+        return Jet(self.value * other.value, first, second)
 
     __rmul__ = __mul__
 
@@ -80,26 +85,13 @@ class Jet:
         """Its square."""
         return self.through(self.value**2, 2 * self.value, 2.0)
 
-    def __matmul__(self, matrix: Any) -> Jet:
-        return Jet(self.value @ matrix, self.first @ matrix, self.second @ matrix)
-
     def __getitem__(self, place: Any) -> Jet:
         """Select along trailing axes, by an index that begins with an ellipsis."""
-        return Jet(self.value[place], self.first[place], self.second[place])
+        return self._each(lambda part: part[place])
 
     def sum(self, axis: int) -> Jet:
         """Over one of the last axes."""
-        return Jet(*(part.sum(axis=axis) for part in (self.value, self.first, self.second)))
-
-    def cumsum(self, axis: int) -> Jet:
-        """Along one of the last axes."""
-        return Jet(*(np.cumsum(part, axis=axis) for part in (self.value, self.first, self.second)))
-
-    def whole(self, n_directions: int) -> Jet:
-        """With derivatives of their full shape."""
-        shape = (n_directions, *self.value.shape)
-        first, second = (np.broadcast_to(part, shape) for part in (self.first, self.second))
-        return Jet(self.value, first, second)
+        return self._each(lambda part: part.sum(axis=axis))
 
 
 def exp(x: Jet) -> Jet:
@@ -147,8 +139,9 @@ def ndtri(share: Jet) -> Jet:
 
 def where(condition: Any, one: Jet, other: Jet) -> Jet:
     """One or the other."""
+    second = None if one.second is None else np.where(condition, one.second, other.second)
     return Jet(
         np.where(condition, one.value, other.value),
         np.where(condition, one.first, other.first),
-        np.where(condition, one.second, other.second),
+        second,
     )

@@ -212,8 +212,8 @@ class ChainDensity(Chain, Density):
 
     def gradient(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """∂ log p / ∂x_j; NaN for columns with masses, and where a value is missing."""
-        return chain_derivatives(self, rows)[0]
+        return chain_derivatives(self, rows, second=False)[0]
 
     def laplacian(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
         """The sum of ∂² log p / ∂x_j² over the columns that have them."""
-        return np.nansum(chain_derivatives(self, rows)[1], axis=1)
+        return np.nansum(chain_derivatives(self, rows, second=True)[1], axis=1)
