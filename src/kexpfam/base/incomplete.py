@@ -12,7 +12,7 @@ as make the values that are present in other rows likeliest.
 | symbol | name       | shape     |
 |--------|------------|-----------|
 | x      | rows       | (n, w), NaN where missing |
-| P      | precisions | (n, w, w) |
+| P      | precisions | (q, w, w), for each set of columns that are present together |
 | μ      | mean       | (w,)      |
 | Σ      | covariance | (w, w)    |
 | κ      | pseudo_rows | ()       |
@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from kexpfam.base.average_search import ENOUGH_JUDGES, PSEUDO_ROWS, held_until
-from kexpfam.base.ordered import OrderedMixture
+from kexpfam.base.ordered import OrderedMixture, patterns_of
 
 __all__ = ["IncompleteGaussian", "choose_gaussian", "incomplete_gaussian"]
 
@@ -86,9 +86,10 @@ def incomplete_gaussian(
     # Without any, too little to matter but where rows are fewer than columns.
     least = min(0.5, 0.1 * (n_columns / len(rows)) ** 2)
     shrinkage = max(least, pseudo_rows / (float(1 / (shares**2).sum()) + pseudo_rows))
+    patterns = _Patterns.of(there, shares)
     for _ in range(_MOST_ITERATIONS):
         before = covariance
-        mean, covariance = _improved(filled, there, shares, mean, covariance)
+        mean, covariance = _improved(filled, there, shares, patterns, mean, covariance)
         diagonal = np.diag(np.diag(covariance))
         covariance = (1 - shrinkage) * covariance + shrinkage * diagonal
         covariance += _FLOOR * np.diag(variances)
@@ -98,23 +99,46 @@ def incomplete_gaussian(
     return IncompleteGaussian(mean, covariance, pseudo_rows)
 
 
+class _Patterns(NamedTuple):
+    """Which columns are present together, which of these sets is a row's, and their shares."""
+
+    there: Bool[np.ndarray, "q w"]
+    places: Int[np.ndarray, " n"]
+    shares: Float[np.ndarray, " q"]
+
+    @classmethod
+    def of(cls, there: Bool[np.ndarray, "n w"], shares: Float[np.ndarray, " n"]) -> _Patterns:
+        each = list(patterns_of(there))
+        places = np.empty(len(there), int)
+        for number, (_, members) in enumerate(each):
+            places[members] = number
+        own = np.bincount(places, shares, minlength=len(each))
+        return cls(np.stack([pattern for pattern, _ in each]), places, own)
+
+    def precisions(self, covariance: Float[np.ndarray, "w w"]) -> Float[np.ndarray, "q w w"]:
+        """P of each set of columns: rows that have the same share it."""
+        pairs = self.there[:, :, None] & self.there[:, None, :]
+        masked = np.where(pairs, covariance, 0.0)
+        columns = np.arange(len(covariance))
+        masked[:, columns, columns] += ~self.there
+        return np.where(pairs, np.linalg.inv(masked), 0.0)
+
+
 def _improved(
     filled: Float[np.ndarray, "n w"],
     there: Bool[np.ndarray, "n w"],
     shares: Float[np.ndarray, " n"],
+    patterns: _Patterns,
     mean: Float[np.ndarray, " w"],
     covariance: Float[np.ndarray, "w w"],
 ) -> tuple[Float[np.ndarray, " w"], Float[np.ndarray, "w w"]]:
     """One iteration."""
-    pairs = there[:, :, None] & there[:, None, :]
-    masked = np.where(pairs, covariance, 0.0)
-    gone = np.where(there, 0.0, 1.0)
-    places = np.arange(len(mean))
-    masked[:, places, places] += gone
-    precisions = np.where(pairs, np.linalg.inv(masked), 0.0)
+    precisions = patterns.precisions(covariance)
     away = np.where(there, filled - mean, 0.0)
-    expected = np.where(there, filled, mean + (precisions @ away[:, :, None])[:, :, 0] @ covariance)
-    left = covariance - covariance @ np.einsum("n,nij->ij", shares, precisions) @ covariance
+    pulls = (precisions[patterns.places] @ away[:, :, None])[:, :, 0]
+    expected = np.where(there, filled, mean + pulls @ covariance)
+    average = np.tensordot(patterns.shares, precisions, axes=1)
+    left = covariance - covariance @ average @ covariance
     next_mean = shares @ expected
     centered = expected - next_mean
     found = (centered * shares[:, None]).T @ centered + left

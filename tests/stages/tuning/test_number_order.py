@@ -125,3 +125,13 @@ def test_what_is_known_of_columns_that_stay_is_what_would_be_found(generator):
     assert known.gain == pytest.approx(anew.gain, abs=1e-6)
     assert known.choices.numbers[1] is as_it_is.choices.numbers[1]
     assert anew.choices.numbers[1].gain > 0.1
+
+
+def test_a_column_that_is_missing_in_nearly_all_rows_stays_where_it_is(generator):
+    """Where gains are guessed from some of the rows, it may have no value at all."""
+    table = np.column_stack([function_first(generator, 1200), np.full(1200, np.nan)])
+    table[::300, 4] = [1.0, 2.0, 3.0, 4.0]
+    kinds = *(ColumnKind("real"),) * 4, ColumnKind("real", missing=True)
+    assert promising_order(rows_of(table, *kinds)) == [1, 2, 3, 4, 0]
+    model = KernelChain(random_state=0).fit(table)
+    assert np.isfinite(model.score_samples(table[:3])).all()
