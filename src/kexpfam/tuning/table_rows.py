@@ -98,7 +98,7 @@ def cell_gaps(layout: Layout, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarra
 def normal_scores(
     column: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """Normal quantiles of a column's ranks; zero where it is missing, and that may be everywhere."""
+    """Normal quantiles of a column's ranks; zero where it is missing, which may be everywhere."""
     scores = np.zeros(len(column))
     order = np.argsort(column)[: int((~np.isnan(column)).sum())]
     if not len(order):
