@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from kexpfam.base.clusters import Start
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.monomial_tables import MonomialTable
-from kexpfam.base.shrunk import improved_mixtures, mixture_path
+from kexpfam.base.shrunk import CONVERGED, improved_mixtures, mixture_path
 from kexpfam.logarithms import log_sum_exp
 
 __all__ = [
@@ -101,14 +101,18 @@ def fit_average(
     seed: int,
     n_averaged: int = N_AVERAGED,
     copies: int = 1,
+    converged: float = CONVERGED,
 ) -> Average:
-    """Several mixtures of about the chosen size, on all rows (or on copies, filled in anew)."""
+    """Several mixtures of about the chosen size, on all rows (or on copies, filled in anew).
+
+    Steps end when they gain less than `converged`, in nats a row.
+    """
     count = n_starts(search.n_components, rows.shape[1], n_averaged)
     table = MonomialTable(rows, weights, search.pseudo_rows, copies)
     sizes = averaged_sizes(search.n_components, count, table.n_rows)
     # Mixtures of one size side by side, as they are worked on together.
     each = sorted(Start(int(size), seed + number) for number, size in enumerate(sizes))
-    return Average(tuple(next(mixture_path(table, each, [search.shrinkage]))))
+    return Average(tuple(next(mixture_path(table, each, [search.shrinkage], converged))))
 
 
 def refit_average(

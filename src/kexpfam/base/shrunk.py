@@ -34,20 +34,22 @@ from kexpfam.base.monomial_tables import (
 )
 from kexpfam.symmetric import half_places
 
-__all__ = ["improved_mixtures", "mixture_path"]
+__all__ = ["CONVERGED", "improved_mixtures", "mixture_path"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
-# Expectation–maximization stops when an iteration gains less than this, in nats a row; of many
-# columns, less than the second for each.
-_CONVERGED, _CONVERGED_PER_COLUMN = 3e-3, 3e-4
+# Expectation–maximization stops when an iteration gains less than this, in nats a row.
+CONVERGED = 3e-3
 _MOST_ITERATIONS = 30
 # Finding them takes longer than using them.
 _places = cache(half_places)
 
 
 def mixture_path(
-    table: MonomialTable | SeveralTables, starts: Sequence[Start], shrinkages: Sequence[float]
+    table: MonomialTable | SeveralTables,
+    starts: Sequence[Start],
+    shrinkages: Sequence[float],
+    converged: float = CONVERGED,
 ) -> Iterator[list[GaussianMixtureDensity]]:
     """A mixture for each start, for ever weaker shrinkage: each continues from the one before.
 
@@ -57,7 +59,7 @@ def mixture_path(
     for number, shrinkage in enumerate(shrinkages, 1):
         # On the way to weaker shrinkage there is no need to arrive.
         most = _MOST_ITERATIONS if number == len(shrinkages) else _MOST_ITERATIONS // 2
-        mixtures = improved_mixtures(mixtures, table, shrinkage, most)
+        mixtures = improved_mixtures(mixtures, table, shrinkage, most, converged)
         yield mixtures
 
 
@@ -86,10 +88,10 @@ def improved_mixtures(
     table: MonomialTable | SeveralTables | StreamedTable,
     shrinkage: float,
     most_iterations: int = _MOST_ITERATIONS,
+    converged: float = CONVERGED,
 ) -> list[GaussianMixtureDensity]:
     """Expectation–maximization of each mixture until it gains little."""
     joined, going_on = JoinedMixtures.of(mixtures), np.arange(len(mixtures))
-    little = max(_CONVERGED, _CONVERGED_PER_COLUMN * joined.means.shape[1])
     found, reached = list(mixtures), np.full(len(mixtures), -np.inf)
 
     def keep(numbers: Int[np.ndarray, " s"], some: JoinedMixtures) -> None:
@@ -98,7 +100,7 @@ def improved_mixtures(
 
     for _ in range(most_iterations):
         likelihoods, sums, *_ = table.expected(joined, going_on)
-        gaining = likelihoods - reached >= little
+        gaining = likelihoods - reached >= converged
         if not gaining.all():
             keep(going_on[~gaining], joined.where(~gaining))
             sums, joined = sums[np.repeat(gaining, joined.sizes)], joined.where(gaining)

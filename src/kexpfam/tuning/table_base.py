@@ -28,6 +28,7 @@ from kexpfam.base.incomplete import choose_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.monomial_tables import worth_threads
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
+from kexpfam.base.shrunk import CONVERGED
 from kexpfam.data.coordinates import Coordinates, whitening
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals
@@ -66,6 +67,8 @@ _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
 _BEYOND_MANY = 1.5
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
+# Mixtures that rows are placed by end their steps when these gain less for each column.
+_NEARLY = 3e-4
 # Rows whose places in conditionals one core finds at a time.
 _PLACED_AT_ONCE = 512
 
@@ -102,19 +105,27 @@ class BaseChoice(NamedTuple):
         return in_own_coordinates(average.density(far=True), self.shift, self.root)
 
     def fitted_average(
-        self, table: TableRows, members: Bool[np.ndarray, " n"], start: Average | None = None
+        self,
+        table: TableRows,
+        members: Bool[np.ndarray, " n"],
+        start: Average | None = None,
+        converged: float = CONVERGED,
     ) -> Average:
         """Mixtures of some rows, from their own start or going on from another."""
         white = self.whitened()[:, members]
         weights, copies = np.tile(table.weights[members], len(white)), len(white)
         stacked = white.reshape(-1, white.shape[2])
         if start is None:
-            return fit_average(stacked, weights, self.search, self.seed, copies=copies)
+            return fit_average(
+                stacked, weights, self.search, self.seed, copies=copies, converged=converged
+            )
         return refit_average(start, stacked, weights, self.search, copies)
 
-    def fitted_to(self, table: TableRows, members: Bool[np.ndarray, " n"]) -> OrderedMixture:
+    def fitted_to(
+        self, table: TableRows, members: Bool[np.ndarray, " n"], converged: float = CONVERGED
+    ) -> OrderedMixture:
         """A mixture of some rows, from its own start."""
-        return self.ordered(self.fitted_average(table, members))
+        return self.ordered(self.fitted_average(table, members, converged=converged))
 
     def in_order(self, order: Sequence[int]) -> BaseChoice:
         """The same with the numbers in another order; whitened rows stay as they are."""
@@ -326,7 +337,8 @@ def crossed_mixtures(
     def mixture_for(fold: int) -> OrderedMixture:
         if fold == 0:
             return choice.ordered(average)
-        return choice.fitted_to(table, (table.folds != fold) & (table.folds > 0))
+        others = (table.folds != fold) & (table.folds > 0)
+        return choice.fitted_to(table, others, max(CONVERGED, _NEARLY * len(choice.shift)))
 
     folds = sorted(set(table.folds.tolist()))
     worth = _worth_threads(table, choice)
