@@ -26,10 +26,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.linalg import cython_blas, cython_lapack
 
-__all__ = ["add_products", "factored", "invert_factored", "invert_lower", "solve_lower"]
+__all__ = [
+    "add_products",
+    "factored",
+    "factored_with_pivots",
+    "invert_factored",
+    "invert_lower",
+    "solve_lower",
+]
 
 
 def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
@@ -47,6 +54,7 @@ def _routine(module: Any, name: str, n_arguments: int) -> Callable[..., None]:
 _DSYRK = _routine(cython_blas, "dsyrk", 10)
 _DTRSM = _routine(cython_blas, "dtrsm", 11)
 _DPOTRF = _routine(cython_lapack, "dpotrf", 5)
+_DPSTRF = _routine(cython_lapack, "dpstrf", 9)
 # Triangles of so many rows are left to LAPACK.
 _SMALL_TRIANGLE = 48
 
@@ -126,6 +134,31 @@ def factored(matrix: Float[np.ndarray, "n n"]) -> bool:
     size = _whole(len(matrix))
     _DPOTRF(b"L", size, _of(matrix), size, ctypes.byref(info))
     return info.value == 0
+
+
+def factored_with_pivots(
+    matrix: Float[np.ndarray, "n n"], least: float
+) -> Int[np.ndarray, " r"]:
+    """L in the place of A, of the rows and columns in the order that is returned.
+
+    Each pivot is the largest that is left; those of at most `least` are left out with all after
+    them.
+    """
+    n_rows = len(matrix)
+    info, rank, size = ctypes.c_int(0), ctypes.c_int(0), _whole(n_rows)
+    pivots, work = np.zeros(n_rows, np.intc), np.empty(2 * n_rows)
+    _DPSTRF(
+        b"L",
+        size,
+        _of(matrix),
+        size,
+        pivots.ctypes.data,
+        ctypes.byref(rank),
+        _real(least),
+        work.ctypes.data,
+        ctypes.byref(info),
+    )
+    return pivots[: rank.value].astype(int) - 1
 
 
 def invert_factored(factor: Float[np.ndarray, "n n"]) -> None:

@@ -54,7 +54,7 @@ from scipy.optimize import minimize
 from kexpfam.base.bell import bell_gradient, bell_log_density
 from kexpfam.base.covariance import Covariance
 from kexpfam.exceptions import SingularSystemError
-from kexpfam.unlocked import add_products, invert_lower
+from kexpfam.unlocked import add_products, factored_with_pivots, invert_lower
 
 __all__ = [
     "LeftOut",
@@ -283,10 +283,19 @@ def solve_points(
 
 
 def _unit_axes(gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p q"]:
-    """Coordinates in which k(P, P) is the identity."""
-    sizes, axes = np.linalg.eigh((gram + gram.T) / 2)
-    seen = sizes > _LEAST_SEEN * sizes[-1]
-    return axes[:, seen] / np.sqrt(sizes[seen])
+    """Coordinates in which k(P, P) is the identity; of points that others tell, none.
+
+    A Cholesky factor with pivots takes a quarter of the time of eigenvectors. No row of a matrix
+    has a sum of magnitudes below its largest eigenvalue, unless others have a larger one.
+    """
+    factor = np.asfortranarray((gram + gram.T) / 2)
+    largest = float(np.abs(factor).sum(axis=0).max())
+    pivots = factored_with_pivots(factor, _LEAST_SEEN * largest)
+    inverse = np.asfortranarray(factor[: len(pivots), : len(pivots)])
+    invert_lower(inverse)
+    axes = np.zeros((len(gram), len(pivots)))
+    axes[pivots] = np.tril(inverse).T
+    return axes
 
 
 def _likeliest_noise(
