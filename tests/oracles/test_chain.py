@@ -178,6 +178,8 @@ def test_terms_add_up_and_values_outside_have_no_mass():
     assert chain.contributions(rows)[2, 1] == 0
     outside = np.tile(rows[0], (4, 1))
     outside[0, 0], outside[1, 1], outside[2, 2], outside[3, 2] = np.inf, 1.1, -1.0, 2.5
+    impossible = np.argwhere(np.isneginf(chain.contributions(outside))).tolist()
+    assert impossible == [[0, 0], [1, 1], [2, 2], [3, 2]]
     assert (chain.log_density(outside) == -np.inf).all()
 
 

@@ -13,7 +13,7 @@ middle, where they are not there.
 | codes   | (n, c) | of categories, from zero on; NaN where missing                        |
 | numbers | (n, m) | in the order of the chain; NaN where missing, or an atom is there     |
 | missing | (n, d) | of the table's own columns                                            |
-| outside | (n,)   | rows with a value that has no mass: out of bounds, no known category  |
+| outside | (n, d) | values of the table that have no mass: out of bounds, no known category |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Parts(NamedTuple):
     codes: Float[np.ndarray, "n c"]
     numbers: Float[np.ndarray, "n m"]
     missing: Bool[np.ndarray, "n d"]
-    outside: Bool[np.ndarray, " n"]
+    outside: Bool[np.ndarray, "n d"]
 
     def where(self, chosen: Bool[np.ndarray, " n"] | Int[np.ndarray, " j"] | slice) -> Parts:
         """The parts of some rows."""
@@ -95,7 +95,7 @@ class Layout(NamedTuple):
         """Variables of the table's numbers."""
         codes = np.full((len(rows), len(self.categories)), np.nan)
         numbers = np.full((len(rows), len(self.numerics)), np.nan)
-        outside = np.isinf(rows).any(axis=1)
+        outside = np.isinf(rows)
         for place, column in enumerate(self.categories):
             kind, values = self.kinds[column], rows[:, column]
             if kind.is_category:
@@ -112,7 +112,7 @@ class Layout(NamedTuple):
             beyond = (values < low[place]) | (values > high[place])
             if kind.is_discrete:
                 beyond |= values != np.rint(values)
-            outside |= there & beyond
+            outside[:, column] |= there & beyond
         return Parts(codes, numbers, np.isnan(rows), outside)
 
     def join(

@@ -78,7 +78,7 @@ class ChainDensity(Chain, Density):
         parts = self.layout.split(rows)
         terms = self.terms(parts)
         logs = terms.categories.sum(axis=1) + terms.numbers.sum(axis=1)
-        return np.where(parts.outside, -np.inf, logs), terms.errors
+        return np.where(parts.outside.any(axis=1), -np.inf, logs), terms.errors
 
     def draws_log_density(
         self, n_draws: int, generator: np.random.Generator
@@ -103,8 +103,9 @@ class ChainDensity(Chain, Density):
 
     def contributions(self, rows: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
         """The terms of the table's columns."""
-        terms = self.terms(self.layout.split(rows))
-        found = np.zeros(rows.shape)
+        parts = self.layout.split(rows)
+        terms = self.terms(parts)
+        found = np.where(parts.outside, -np.inf, 0.0)
         for place, column in enumerate(self.layout.categories):
             found[:, column] += terms.categories[:, place]
         for place, column in enumerate(self.layout.numerics):

@@ -109,7 +109,7 @@ def _of_block(
     log_weights = terms.categories.sum(axis=1, where=~by_chain_codes)
     log_weights += terms.numbers.sum(axis=1, where=~by_chain_numbers) - log_proposal
     beyond = density.layout.split(density.layout.join(found.codes, numbers)).outside
-    log_weights[beyond | given.outside] = -np.inf
+    log_weights[(beyond | given.outside).any(axis=1)] = -np.inf
     draws = density.layout.join(found.codes, numbers)
     shape = len(rows), n_draws
     return Completions(draws.reshape(*shape, -1), log_weights.reshape(shape))

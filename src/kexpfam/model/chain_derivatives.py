@@ -57,7 +57,7 @@ def chain_derivatives(
     steep, bend, turn = (
         part[:, smooth] for part in (np.exp(curve.log_slopes), curve.first, curve.second)
     )
-    gone = np.isnan(parts.numbers[:, smooth]) | parts.outside[:, None]
+    gone = np.isnan(parts.numbers[:, smooth]) | parts.outside.any(axis=1, keepdims=True)
     columns = np.array(layout.numerics)[smooth]
     found[0][:, columns] = np.where(gone, np.nan, steep * slopes[0] + bend)
     if second:
