@@ -136,9 +136,7 @@ def factored(matrix: Float[np.ndarray, "n n"]) -> bool:
     return info.value == 0
 
 
-def factored_with_pivots(
-    matrix: Float[np.ndarray, "n n"], least: float
-) -> Int[np.ndarray, " r"]:
+def factored_with_pivots(matrix: Float[np.ndarray, "n n"], least: float) -> Int[np.ndarray, " r"]:
     """L in the place of A, of the rows and columns in the order that is returned.
 
     Each pivot is the largest that is left; those of at most `least` are left out with all after

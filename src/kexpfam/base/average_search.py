@@ -39,7 +39,7 @@ from kexpfam.base.clusters import Start
 from kexpfam.base.density import require_rows
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.monomial_tables import MonomialTable, SeveralTables, worth_threads
-from kexpfam.base.shrunk import mixture_path
+from kexpfam.base.shrunk import mixture_path, nearly_converged
 from kexpfam.data.coordinates import FEW_ROWS_PER_COLUMN
 from kexpfam.data.sketch import Sketch
 from kexpfam.logarithms import log_sum_exp
@@ -239,8 +239,9 @@ class _Trials(NamedTuple):
         # One Gaussian has nothing to be shrunk to.
         shrinkages = _SHRINKAGES if size > 1 else _SHRINKAGES[:1]
         tables = SeveralTables([trial.table for trial in self.each])
-        path = mixture_path(tables, [Start(size, self.seed)] * len(self.each), shrinkages)
         n_rows, n_columns = self.each[0].table.rows.shape
+        starts, enough = [Start(size, self.seed)] * len(self.each), nearly_converged(n_columns)
+        path = mixture_path(tables, starts, shrinkages, enough)
         worth = worth_threads(n_rows, n_columns, size)
         highest, n_worse = -np.inf, 0
         for shrinkage, mixtures in zip(shrinkages, path, strict=True):

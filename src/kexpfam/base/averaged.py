@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from kexpfam.base.clusters import Start
 from kexpfam.base.mixture import GaussianMixtureDensity
 from kexpfam.base.monomial_tables import MonomialTable
-from kexpfam.base.shrunk import CONVERGED, improved_mixtures, mixture_path
+from kexpfam.base.shrunk import CONVERGED, improved_mixtures, mixture_path, nearly_converged
 from kexpfam.logarithms import log_sum_exp
 
 __all__ = [
@@ -107,8 +107,8 @@ def fit_average(
 
     Steps end when they gain less than `converged`, in nats a row.
     """
-    count = n_starts(search.n_components, rows.shape[1], n_averaged)
     table = MonomialTable(rows, weights, search.pseudo_rows, copies)
+    count = n_starts(search.n_components, rows.shape[1], n_averaged)
     sizes = averaged_sizes(search.n_components, count, table.n_rows)
     # Mixtures of one size side by side, as they are worked on together.
     each = sorted(Start(int(size), seed + number) for number, size in enumerate(sizes))
@@ -150,8 +150,8 @@ def held_out_logs(
     Averages of a few, since where a single one begins can make more of a difference than the
     coordinates.
     """
-    table = MonomialTable(rows[~held], weights[~held])
-    mixtures = next(mixture_path(table, compared_starts(table.n_rows, seed), [STRONGEST]))
+    table, enough = MonomialTable(rows[~held], weights[~held]), nearly_converged(rows.shape[1])
+    mixtures = next(mixture_path(table, compared_starts(table.n_rows, seed), [STRONGEST], enough))
     each = np.stack([log_densities_of(mixture, rows[held]) for mixture in mixtures])
     return log_sum_exp(each, axis=0) - np.log(len(each))
 

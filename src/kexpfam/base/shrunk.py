@@ -34,15 +34,22 @@ from kexpfam.base.monomial_tables import (
 )
 from kexpfam.symmetric import half_places
 
-__all__ = ["CONVERGED", "improved_mixtures", "mixture_path"]
+__all__ = ["CONVERGED", "improved_mixtures", "mixture_path", "nearly_converged"]
 
 # What is added to variances, and what rounding may take from them relative to a mean's square.
 _FLOOR, _ROUNDING = 1e-4, 1e-6
 # Expectation–maximization stops when an iteration gains less than this, in nats a row.
 CONVERGED = 3e-3
 _MOST_ITERATIONS = 30
+# The same for each column, where mixtures are only compared or rows placed by them.
+_NEARLY = 3e-4
 # Finding them takes longer than using them.
 _places = cache(half_places)
+
+
+def nearly_converged(n_columns: int) -> float:
+    """When to stop where mixtures are no density yet: they are compared, or place rows."""
+    return max(CONVERGED, _NEARLY * n_columns)
 
 
 def mixture_path(

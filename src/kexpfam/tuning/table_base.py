@@ -28,7 +28,7 @@ from kexpfam.base.incomplete import choose_gaussian
 from kexpfam.base.line import OnLine
 from kexpfam.base.monomial_tables import worth_threads
 from kexpfam.base.ordered import OrderedMixture, normal_numbers
-from kexpfam.base.shrunk import CONVERGED
+from kexpfam.base.shrunk import CONVERGED, nearly_converged
 from kexpfam.data.coordinates import Coordinates, whitening
 from kexpfam.data.layout import Layout
 from kexpfam.data.marginals import MarginalKind, Marginals
@@ -67,8 +67,6 @@ _MOST_SCORES, _LEAST_VARIANCE, _BEYOND_CHANCE, _SCORE_NOISE = 6, 1e-6, 3.0, 0.2
 _BEYOND_MANY = 1.5
 # Directions in which the rows vary less than this, relative to the widest, are as wide as this.
 _THINNEST = 1e-6
-# Mixtures that rows are placed by end their steps when these gain less for each column.
-_NEARLY = 3e-4
 # Rows whose places in conditionals one core finds at a time.
 _PLACED_AT_ONCE = 512
 
@@ -338,7 +336,7 @@ def crossed_mixtures(
         if fold == 0:
             return choice.ordered(average)
         others = (table.folds != fold) & (table.folds > 0)
-        return choice.fitted_to(table, others, max(CONVERGED, _NEARLY * len(choice.shift)))
+        return choice.fitted_to(table, others, nearly_converged(len(choice.shift)))
 
     folds = sorted(set(table.folds.tolist()))
     worth = _worth_threads(table, choice)
