@@ -92,6 +92,26 @@ def test_without_a_tilt_it_is_the_base_density(model, table):
     np.testing.assert_allclose(plain.score_samples(new), base, rtol=1e-9)
 
 
+def test_a_fast_fit_keeps_the_order_and_has_few_points():
+    generator = np.random.default_rng(0)
+    a, b = generator.uniform(-1, 1, (2, 1600))
+    waves = np.array([np.sin(9 * a) * np.cos(7 * b), np.cos(7 * a) * np.sin(9 * b)])
+    y, z = waves + 0.05 * generator.standard_normal((2, 1600))
+    rows = pd.DataFrame({"y": y, "a": a, "b": b, "z": z})
+
+    def points(model):
+        locations = [term.location for term in model.density_.number_terms]
+        return max(len(location.points) for location in locations if location is not None)
+
+    slow, fast = (
+        KernelChain(tilt=tilt, random_state=0).fit(rows[200:]) for tilt in ("auto", "fast")
+    )
+    assert sorted(slow.order_[:2]) == ["a", "b"]
+    assert fast.order_ == ["y", "a", "b", "z"]
+    assert points(slow) > 256 >= points(fast)
+    assert slow.score(rows[:200]) > fast.score(rows[:200])
+
+
 def test_score_is_the_mean_and_terms_add_up(model, table):
     logs = model.score_samples(table)
     assert model.score(table) == pytest.approx(logs.mean())

@@ -83,9 +83,10 @@ def fit(
         typer.Option(help="The map applied to each column of numbers (chain, diffusion)."),
     ] = None,
     tilt: Annotated[
-        Literal["auto", "none"] | None,
+        Literal["auto", "fast", "none"] | None,
         typer.Option(
-            help="What improves the base density (chain): 'none' is faster, and leaves a mixture."
+            help="What improves the base density (chain): 'fast' tries less; 'none' is faster "
+            "still, and leaves a mixture."
         ),
     ] = None,
     levels: Annotated[

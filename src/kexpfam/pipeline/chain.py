@@ -47,7 +47,7 @@ from kexpfam.tuning.categories import (
 )
 from kexpfam.tuning.chain import choose_number, fit_number
 from kexpfam.tuning.gate import Weighted, compare
-from kexpfam.tuning.number_choices import NumberChoice
+from kexpfam.tuning.number_choices import THOROUGH, Effort, NumberChoice
 from kexpfam.tuning.number_order import promising_order
 from kexpfam.tuning.number_problem import NumberProblems
 from kexpfam.tuning.table_rows import TableRows
@@ -71,7 +71,7 @@ class ChainSettings(NamedTuple):
 
     marginals: MarginalKind | Literal["auto"]
     gate: bool
-    tilt: bool = True
+    effort: Effort | None = THOROUGH
 
 
 class ChainFit(NamedTuple):
@@ -117,7 +117,9 @@ def fit_chain(
     _warn_of_planes(table, rows, sketch.n_rows)
     require_distinct_rows(rows, "KernelChain")
     rows = copies_apart(rows)
-    ground = all_rows_ground(rows, settings.marginals, seed, progress, crossed=settings.tilt)
+    ground = all_rows_ground(
+        rows, settings.marginals, seed, progress, crossed=settings.effort is not None
+    )
     return _fitted_beside(ground, table, rows, settings, seed, progress)
 
 
@@ -133,8 +135,8 @@ def _fitted_beside(
     judged = ground.judged
     others = rows.folds > 0 if judged else np.ones(len(rows.weights), bool)
     comparison = nothing_compared()
-    if judged and settings.tilt:
-        ground, problems, choices = _in_better_order(ground, rows, progress)
+    if judged and settings.effort is not None:
+        ground, problems, choices = _in_better_order(ground, rows, settings.effort, progress)
         rows = problems.table
     else:
         problems, choices = _problems(ground, rows, tilt=False), _nothing(rows.layout)
@@ -178,12 +180,17 @@ class _Trial(NamedTuple):
 
     @classmethod
     def of(
-        cls, ground: Ground, rows: TableRows, progress: Progress, known: _Choices | None = None
+        cls,
+        ground: Ground,
+        rows: TableRows,
+        effort: Effort,
+        progress: Progress,
+        known: _Choices | None = None,
     ) -> _Trial:
         """`known` are choices that are the same: all categories, and the first of the numbers."""
         problems = _problems(ground, rows)
         others = rows.folds > 0 if ground.judged else np.ones(len(rows.weights), bool)
-        return cls(ground, problems, _chosen(problems, others, progress, known))
+        return cls(ground, problems, _chosen(problems, others, effort, progress, known))
 
     def first(self, count: int) -> _Choices:
         """The choices for columns that have the same columns before them in another order."""
@@ -199,26 +206,26 @@ class _Trial(NamedTuple):
         return float(shares @ [choice.gain for choice in self.choices.numbers])
 
 
-def _in_better_order(ground: Ground, rows: TableRows, progress: Progress) -> _Trial:
+def _in_better_order(ground: Ground, rows: TableRows, effort: Effort, progress: Progress) -> _Trial:
     """What pays with the numbers in the order in which they gain more.
 
     The table's order is compared with one in which what follows from other columns comes after
     them (`kexpfam.tuning.number_order`), if that promises anything, on some of the rows.
     """
-    order = promising_order(rows)
+    order = promising_order(rows) if effort.orders else None
     if order is None:
-        return _Trial.of(ground, rows, progress)
+        return _Trial.of(ground, rows, effort, progress)
     count = len(rows.weights)
     some = rows.where(np.arange(count if count <= 2 * _TRIAL_ROWS else _TRIAL_ROWS))
-    as_it_is = _Trial.of(ground, some, progress)
+    as_it_is = _Trial.of(ground, some, effort, progress)
     moved = next(place for place, column in enumerate(order) if place != column)
     same = as_it_is.first(moved)
-    other = _Trial.of(ground.in_order(order), some.in_order(order), progress, same)
+    other = _Trial.of(ground.in_order(order), some.in_order(order), effort, progress, same)
     better = other if other.gain > as_it_is.gain + _ORDER_GAIN else as_it_is
     if len(some.weights) == count:
         return better
     rows = rows.in_order(order) if better is other else rows
-    return _Trial.of(better.ground, rows, progress)
+    return _Trial.of(better.ground, rows, effort, progress)
 
 
 def _warn_of_planes(table: MixedTable, rows: TableRows, n_rows: int) -> None:
@@ -243,6 +250,7 @@ def _nothing(layout: Layout) -> _Choices:
 def _chosen(
     problems: NumberProblems,
     members: Bool[np.ndarray, " n"],
+    effort: Effort,
     progress: Progress,
     known: _Choices | None = None,
 ) -> _Choices:
@@ -255,7 +263,7 @@ def _chosen(
 
     def number(place: int) -> NumberChoice:
         problem = problems.of_number(place, members)
-        return choose_number(problem, held[problem.places])
+        return choose_number(problem, held[problem.places], effort)
 
     def tracked(
         choose: Callable[[int], Choice], count: int, name: str, first: tuple[Choice, ...]

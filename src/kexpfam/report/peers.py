@@ -135,5 +135,5 @@ def _product(rows: Float[np.ndarray, "n d"], kinds: Sequence[ColumnKind], seed: 
 def _marginal(column: Float[np.ndarray, " n"], kind: ColumnKind, seed: int) -> ChainDensity:
     table = MixedTable((kind._replace(missing=False),), None, "numpy", "number")
     source = ArrayRows(column[:, None], np.ones(len(column)))
-    settings = ChainSettings("auto", gate=True, tilt=False)
+    settings = ChainSettings("auto", gate=True, effort=None)
     return fit_chain(table, source, settings, seed, Progress()).density

@@ -40,6 +40,8 @@ from kexpfam.tuning.number_choices import (
     LEAST_STEP,
     POINTS,
     STEPS,
+    THOROUGH,
+    Effort,
     NumberChoice,
     TiltChoice,
 )
@@ -55,10 +57,8 @@ __all__ = [
     "functions_for",
 ]
 
-# More points of a location, and the nats a row that the last step must have gained for them, which
-# is about twice what the next one gains. None are tried where a bell has hardly a share, or where
-# points fail to see less than a gain that pays for the time of more.
-_MORE_POINTS = ((512, 0.0), (1024, 0.02), (2048, 0.1))
+# No more points of a location are tried where a bell has hardly a share, or where points fail to
+# see less than a gain that pays for the time of more.
 _MORE_SHARE, _MORE_GAIN = 0.25, 0.02
 # Functions of the inputs and rows, for a first look and for good.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
@@ -68,18 +68,20 @@ _PATIENCE, _GOING_ON = 2, 1e-3
 _EVERY_OTHER = slice(None, None, 2)
 
 
-def choose_number(problem: NumberProblem, held: Bool[np.ndarray, " j"]) -> NumberChoice:
+def choose_number(
+    problem: NumberProblem, held: Bool[np.ndarray, " j"], effort: Effort = THOROUGH
+) -> NumberChoice:
     """A covariance, a share of the bell and a penalty, where they pay."""
     if len(problem.weights) < FEWEST_ROWS or not 0 < held.sum() < len(held):
         return NumberChoice()
     varying = problem.inputs.shape[1] > 0
     covariance, plain = None, False
     if varying:
-        covariance, plain = tuned_kernel(problem.where(problem.known))
+        covariance, plain = tuned_kernel(problem.where(problem.known), effort.tuning_rows)
     problem = problem.seen(plain)
     choice, stacked = NumberChoice(term=NumberTerm(plain=plain)), problem.line
     if covariance is not None:
-        choice, bell = _stacked(problem, choice, covariance)
+        choice, bell = _stacked(problem, choice, covariance, effort)
         if choice.share > 0:
             stacked = bell.beside(problem, choice)
             choice = choice._replace(term=_with_bell(choice, bell), sums=bell.sums)
@@ -143,13 +145,13 @@ def fit_number(
 
 
 def _stacked(
-    problem: NumberProblem, choice: NumberChoice, covariance: Covariance
+    problem: NumberProblem, choice: NumberChoice, covariance: Covariance, effort: Effort
 ) -> tuple[NumberChoice, Bell]:
     """A bell, and its shares beside the mixture's conditional."""
     bell = fitted_bell(problem, covariance, POINTS)
     choice, reached = with_shares(choice, problem, bell)
     gained = np.inf
-    for n_points, least in _MORE_POINTS:
+    for n_points, least in effort.further_points:
         enough = choice.share >= _MORE_SHARE and gained >= least
         enough = enough and choice.share * bell.unseen > _MORE_GAIN
         if not enough or len(problem.weights) < 2 * n_points:

@@ -25,7 +25,7 @@ _KERNEL_ROWS, _TUNING_ROWS, _KERNEL_STEPS, _TUNING_STEPS = 160, 320, 25, 20
 _FURTHER_STEPS = 8
 # Where rows are many, more of them tune: a tenth, up to a number. With a few hundred, kernels of a
 # dozen inputs take what is smooth for noise, and points are not tried that would see it.
-_ROWS_PER_TUNING_ROW, _MOST_TUNING = 10, 1000
+_ROWS_PER_TUNING_ROW = 10
 # A step that gains less than this number of nats a row is the last: a kernel is chosen by more than
 # that, and a length-scale that the evidence hardly knows makes no difference to a prediction.
 _KERNEL_GAIN, _TUNING_GAIN = 3e-3, 3e-4
@@ -42,8 +42,11 @@ class _Tuned(NamedTuple):
 
 # Threads of BLAS cost more than they gain in matrices of a few hundred rows.
 @one_blas_thread()
-def tuned_kernel(problem: NumberProblem) -> tuple[Covariance | None, bool]:
-    """Kernel and length-scales with the highest evidence; and whether of plain inputs."""
+def tuned_kernel(problem: NumberProblem, most_rows: int) -> tuple[Covariance | None, bool]:
+    """Kernel and length-scales with the highest evidence; and whether of plain inputs.
+
+    Where rows are many, more of them tune, up to `most_rows`.
+    """
     if len(problem.weights) < max(FEWEST_ROWS, _ROWS_PER_INPUT * problem.inputs.shape[1]):
         return None, False
     relative = problem.weights.mean() / problem.weights
@@ -72,7 +75,7 @@ def tuned_kernel(problem: NumberProblem) -> tuple[Covariance | None, bool]:
         best = better(best, own._replace(plain=True))
     if best.plain:
         inputs = plain
-    count = int(np.clip(len(inputs) // _ROWS_PER_TUNING_ROW, _TUNING_ROWS, _MOST_TUNING))
+    count = int(np.clip(len(inputs) // _ROWS_PER_TUNING_ROW, _TUNING_ROWS, most_rows))
     kind, chosen = best.covariance.kind, best
     best = tuned(count, inputs, kind, chosen.covariance, _TUNING_STEPS, _TUNING_GAIN)
     if min(count, len(inputs)) > _TUNING_ROWS:

@@ -13,10 +13,13 @@ from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.solve.conditional import TiltProblem
 
 __all__ = [
+    "FAST",
     "LEAST_GAIN",
     "LEAST_STEP",
     "POINTS",
     "STEPS",
+    "THOROUGH",
+    "Effort",
     "FrequencyChoice",
     "NumberChoice",
     "SolvedSums",
@@ -28,6 +31,24 @@ POINTS, STEPS, LEAST_GAIN = 256, 25, 0.003
 # A step that gains less is the last one for a penalty: the next continues from there, and a fit to
 # more rows begins where one to most of them ended.
 LEAST_STEP = 1e-4
+
+
+class Effort(NamedTuple):
+    """How much is tried for numbers.
+
+    `further_points` are more points of a location, and the nats a row that the last step must have
+    gained for them; `tuning_rows` is how many rows tune a kernel at most; `orders` says whether
+    another order of the numbers is compared with that of the table.
+    """
+
+    further_points: tuple[tuple[int, float], ...]
+    tuning_rows: int
+    orders: bool
+
+
+# What the last step must have gained is about twice what the next one gains.
+THOROUGH = Effort(((512, 0.0), (1024, 0.02), (2048, 0.1)), 1000, True)
+FAST = Effort((), 320, False)
 
 
 class TiltChoice(NamedTuple):

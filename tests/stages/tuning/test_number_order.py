@@ -13,6 +13,7 @@ from kexpfam.data.layout import layout_of
 from kexpfam.pipeline import chain as chain_pipeline
 from kexpfam.pipeline.chain_ground import all_rows_ground, distinct_rows
 from kexpfam.progress import Progress
+from kexpfam.tuning.number_choices import THOROUGH
 from kexpfam.tuning.number_order import promising_order, smooth_gain
 
 N_ROWS = 300
@@ -119,8 +120,8 @@ def test_what_is_known_of_columns_that_stay_is_what_would_be_found(generator):
     table[:, 1] = np.sin(3 * table[:, 0]) + 0.05 * generator.standard_normal(N_ROWS)
     rows = rows_of(table)
     ground, order = all_rows_ground(rows, "auto", 0, Progress()), [0, 1, 3, 4, 2]
-    as_it_is = chain_pipeline._Trial.of(ground, rows, Progress())
-    turned = ground.in_order(order), rows.in_order(order), Progress()
+    as_it_is = chain_pipeline._Trial.of(ground, rows, THOROUGH, Progress())
+    turned = ground.in_order(order), rows.in_order(order), THOROUGH, Progress()
     anew, known = (chain_pipeline._Trial.of(*turned, first) for first in (None, as_it_is.first(2)))
     assert known.gain == pytest.approx(anew.gain, abs=1e-6)
     assert known.choices.numbers[1] is as_it_is.choices.numbers[1]
