@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -49,11 +51,18 @@ def test_gains_are_differences_of_evidence(generator):
 
         return -minimize_scalar(of_scale, bounds=(-20, 5), method="bounded").fun / 60
 
-    distances = ((inputs[:, None] - inputs) ** 2).sum(axis=2)
+    distances = (inputs[:, None] - inputs) ** 2
+    kernels = [
+        np.exp(-distances.sum(axis=2) / (2 * scale**2 * 3)) for scale in (0.25, 0.5, 1.0, 2.0)
+    ]
+    for scale in (0.15, 0.3, 0.6):
+        parts = [np.exp(-distances[:, :, place] / (2 * scale**2)) for place in range(3)]
+        pairs = [one * other for one, other in combinations(parts, 2)]
+        kernels += [sum(parts) / 3, sum(pairs) / 3]
     evidence = [
-        likeliest(share * np.exp(-distances / (2 * scale**2 * 3)) + (1 - share) * np.eye(60))
-        for scale in (1.0, 2.0)
-        for share in (0.5, 0.9, 0.99)
+        likeliest(share * kernel + (1 - share) * np.eye(60))
+        for kernel in kernels
+        for share in (0.5, 0.9, 0.99, 0.999)
     ]
     # The search for the scale ends a few digits before rounding.
     found = smooth_gain(table, 0, [1, 2, 3])
@@ -64,6 +73,12 @@ def test_gains_are_differences_of_evidence(generator):
 
 def test_what_follows_from_others_is_proposed_last(generator):
     assert promising_order(rows_of(function_first(generator))) == [1, 2, 3, 0]
+
+
+def test_a_function_of_one_of_many_columns_is_found_however_it_turns(generator):
+    inputs = generator.standard_normal((N_ROWS, 6))
+    target = np.sin(6 * inputs[:, 2]) + 0.1 * generator.standard_normal(N_ROWS)
+    assert promising_order(rows_of(np.column_stack([target, inputs])))[-1] == 0
 
 
 def test_nothing_is_proposed_where_no_order_is_better(generator):
