@@ -20,8 +20,8 @@ from a sample, or from some of the rows, and the rest is a pass,
     seconds = constant + n · seconds a row,
 
 a line through 100,000 rows and the most, which those between check. Workers share the pass and wait
-for the constant. On an accelerator the line goes through what `gpu_chain.py` and `gpu_diffusion.py`
-measured; conditional densities are NumPy throughout and have none.
+for the constant. On an accelerator the points are those of `gpu_growth.py`; conditional densities
+are NumPy throughout and have none.
 """
 
 from __future__ import annotations
@@ -158,15 +158,10 @@ def line_of(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def accelerated(name: str) -> tuple[float, float] | None:
-    """Constant and seconds a row on an accelerator, where they were measured."""
-    if name == "KernelChain":
-        found = line_of(read("gpu_chain")["fits"])
-        return found["constant_seconds"], found["seconds_a_row"]
-    if name == "KernelDiffusion":
-        one = read("gpu_diffusion")
-        return one["fit_seconds"], one["levels_seconds"] / one["rows"]
-    return None
+def accelerated(name: str) -> dict[str, Any] | None:
+    """The line on an accelerator, where it was measured."""
+    runs = [run for run in read("gpu_growth")["runs"] if run["estimator"] == name]
+    return line_of(runs) if runs else None
 
 
 def of_every_estimator() -> dict[str, Any]:
@@ -178,14 +173,15 @@ def of_every_estimator() -> dict[str, Any]:
             {
                 "rows": rows,
                 "seconds_on_one_core": line["constant_seconds"] + rows * line["seconds_a_row"],
-                "seconds_on_an_accelerator": device and device[0] + rows * device[1],
+                "seconds_on_an_accelerator": device
+                and device["constant_seconds"] + rows * device["seconds_a_row"],
                 "workers": (workers := WORKERS.get(round(math.log10(rows)), 1)),
                 "seconds_on_workers": line["constant_seconds"]
                 + rows * line["seconds_a_row"] / workers,
             }
             for rows, _, _ in ASKED
         ]
-        found[name] = line
+        found[name] = {**line, "accelerator": device}
     return found
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_diffusion.py [--rows 1000000] [--name gpu_diffusion]
 
-Eleven columns of `gpu_chain.py`. A model with 1024 functions is fitted to 20 000 rows, ungated, so
+Eleven columns of `gpu_growth.py`. A model with 1024 functions is fitted to 20 000 rows, ungated, so
 that it has a tilt. `levels` is one pass of its sums (all noise levels) over many rows in memory,
 `flow` are log densities of rows by its flow, all transfers included; once compiled. Run it with
 JAX_PLATFORMS=cpu for the same on the cores of the processor.
@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from gpu_chain import table
+from gpu_growth import table
 from kexpfam import KernelDiffusion
 from kexpfam.data.rows import ArrayRows
 from measure import save, seconds

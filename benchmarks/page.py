@@ -233,15 +233,21 @@ def every_cost(found: dict[str, Any]) -> str:
                     duration(told["seconds_on_workers"]),
                 ]
             )
+    accelerated = ", ".join(
+        f"{error:+.0%} for `{name}`"
+        for name, one in found.items()
+        if one["accelerator"]
+        for error in one["accelerator"]["relative_errors"].values()
+    )
     return (
         "For each estimator, a line through two of the points of `growth.py` gives the time from "
         "100,000 rows on. The errors are those at the points in between:\n\n"
         + table(["", "constant, s", "µs per row", "memory, MB", "errors"], lines)
         + "\n\nThe next table shows what these lines predict (not measured). Workers share the "
         "pass over the rows and wait for the constant part; the time to send sums is left out. "
-        "The lines for the H200 are from `gpu_chain.py` and `gpu_diffusion.py` and have not been "
-        "checked; that of `KernelDiffusion` was measured before its mixtures were fitted to all "
-        "rows:\n\n" + table(["", "rows", "one core", "one H200", "workers", "on them"], predicted)
+        "The lines for the H200 go through the least and the most rows of `gpu_growth.py`; the "
+        f"errors at the point in between are {accelerated}:\n\n"
+        + table(["", "rows", "one core", "one H200", "workers", "on them"], predicted)
     )
 
 
@@ -459,26 +465,30 @@ def memory() -> str:
     )
 
 
-def gpu_chain() -> str:
-    found = read("gpu_chain")
+def gpu_growth() -> str:
+    found = read("gpu_growth")
     rows = [
         [
+            one["estimator"],
             f"{one['rows']:,}",
             f"{one['fit_seconds']:.1f}",
-            f"{one['step_seconds_of_512_components']:.2f}",
-            one["components"],
+            f"{one['first_fit_seconds']:.1f}",
             f"{one['log_density']:.3f}",
         ]
-        for one in found["fits"]
+        for one in found["runs"]
     ]
+    chains = [one for one in found["runs"] if one["estimator"] == "KernelChain"]
+    largest = max(chains, key=lambda one: one["rows"])
     machine = found["machine"]
     return (
-        f"A `KernelChain` is fitted to eleven columns in memory on one {machine['device']} and "
-        f"{machine['cores']} cores. The fits ran in the order of the rows here, and the first one "
-        "includes compilation.\n\n"
-        + table(
-            ["rows", "fit, s", "one pass of 512 components, s", "components", "log density"], rows
-        )
+        f"Eleven columns in memory, on one {machine['device']} and {machine['cores']} cores. Every "
+        "estimator has a process of its own. Its first fit, to 100,000 rows, includes the "
+        f"compilation of most programs. Of the {largest['fit_seconds']:.0f} s of a `KernelChain` "
+        f"of {largest['rows']:,} rows ({largest['components']} components), the quadratures by "
+        f"which tilts are fitted take {largest['seconds_of_tilts']:.1f} s of one core in all, and "
+        "therefore do not run on the device. One expectation step of 512 components over these "
+        f"rows takes {largest['step_seconds']:.2f} s.\n\n"
+        + table(["", "rows", "fit, s", "first fit, s", "log density"], rows)
     )
 
 
@@ -514,7 +524,7 @@ SECTIONS = {
     "What a fit costs (`costs.py`)": costs,
     "Comparison with other estimators (`peers.py`)": peers,
     "An accelerator (`gpu.py`)": gpu,
-    "Tables on an accelerator (`gpu_chain.py`)": gpu_chain,
+    "Growth on an accelerator (`gpu_growth.py`)": gpu_growth,
     "Noise levels and flows on an accelerator (`gpu_diffusion.py`)": gpu_diffusion,
     "Low dimensions (`grid.py`)": grid,
     "A cluster (`cluster.py`)": cluster,
@@ -533,7 +543,7 @@ def page() -> str:
         "# Benchmarks",
         "`python benchmarks/page.py` writes this page from `benchmarks/results`. Each section "
         "names the script that measures it. `make bench` runs all scripts except `gpu.py`, "
-        "`gpu_chain.py` and `gpu_diffusion.py`, which need a GPU. The machine has "
+        "`gpu_growth.py` and `gpu_diffusion.py`, which need a GPU. The machine has "
         f"{machine['cores']} cores ({machine['processor']}), Python {machine['python']}, JAX "
         f"{machine['jax']} and NumPy {machine['numpy']}. Figures are medians of repeated runs. "
         "[kernel_diffusion.md](kernel_diffusion.md) compares likelihoods with those of neural "
