@@ -159,21 +159,25 @@ def _gain(
     squares = (inputs**2).sum(axis=1)
     distances = np.maximum(squares[:, None] + squares - 2 * inputs @ inputs.T, 0)
     together = (np.exp(-distances / (2 * one**2 * len(before))) for one in _LENGTH_SCALES)
-    return max(
-        _explained(kernel, share, residuals / np.sqrt(spread))
-        for kernel in (*together, *parts.kernels())
-        for share in _SHARES
-    )
+    unit = residuals / np.sqrt(spread)
+    return max(_explained(kernel, unit) for kernel in (*together, *parts.kernels()))
 
 
-def _explained(
-    kernel: Float[np.ndarray, "n n"], share: float, residuals: Float[np.ndarray, " n"]
-) -> float:
-    """What a kernel with some share gains for residuals with a sum of squares of one."""
-    matrix = np.asfortranarray(share * kernel)
-    matrix[np.diag_indices(len(matrix))] += 1 - share
-    right = np.array(residuals[:, None], order="F")
-    if not factored(matrix):
-        return 0.0
-    solve_lower(matrix, right)
-    return max(0.0, -float(np.log((right**2).sum()) / 2 + np.log(np.diag(matrix)).mean()))
+def _explained(kernel: Float[np.ndarray, "n n"], residuals: Float[np.ndarray, " n"]) -> float:
+    """What a kernel gains for residuals with a sum of squares of one, with the best of the shares.
+
+    They ascend, as long as the gain does.
+    """
+    best = 0.0
+    for share in _SHARES:
+        matrix = np.asfortranarray(share * kernel)
+        matrix[np.diag_indices(len(matrix))] += 1 - share
+        right = np.array(residuals[:, None], order="F")
+        if not factored(matrix):
+            break
+        solve_lower(matrix, right)
+        gain = -float(np.log((right**2).sum()) / 2 + np.log(np.diag(matrix)).mean())
+        if gain <= best:
+            break
+        best = gain
+    return best
