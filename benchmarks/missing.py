@@ -41,9 +41,9 @@ from splits import REAL, Rows
 TABLES = {
     "diabetes_continuous": 5,
     "wine_recognition": 5,
-    "breast_cancer": 1,
-    "red_wine": 1,
-    "white_wine": 1,
+    "breast_cancer": 4,
+    "red_wine": 3,
+    "white_wine": 2,
 }
 MOST_ROWS, MOST_IMPUTED, N_IMPUTATIONS, SHARE = 3000, 1000, 39, 0.3
 STORE = RESULTS / "missing.json"
