@@ -121,10 +121,10 @@ def _category(counts: dict[Any, float]) -> ColumnKind:
     """Frequent levels, in their own order, and the pool of the others."""
     order = sorted(counts, key=lambda level: (-counts[level], str(level)))
     kept = [level for level in order[:_MOST_LEVELS] if counts[level] >= _FEWEST_OF_LEVEL]
-    rare = [level for level in order if level not in set(kept)]
-    # There must be something that is not pooled.
     if not kept:
-        kept, rare = order, []
+        # There must be something that is not pooled.
+        kept = [level for level in order if counts[level] > 1] or order
+    rare = [level for level in order if level not in set(kept)]
     rare.sort(key=str)
     return ColumnKind(
         "category",

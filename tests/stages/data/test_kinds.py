@@ -128,6 +128,11 @@ def test_rare_categories_are_pooled_and_drawn_from_the_pool():
     lonely, _ = read(words[:83])
     assert lonely.kinds[0].pooled == ("c",)
     assert lonely.codes(np.array([["new"], ["c"]], object))[:, 0].tolist() == [2.0, 2.0]
+    # Where all are rare, what occurs once is pooled, with what is new.
+    rare = np.repeat([f"place {number}" for number in range(30)], 3).astype(object)[:88, None]
+    table, codes = read(rare)
+    assert table.kinds[0].pooled == ("place 29",)
+    assert codes[-1, 0] == table.codes(np.array([["new"]], object))[0, 0] == 29.0
     closed, _ = read(words[:80])
     assert np.isinf(closed.codes(np.array([["new"]], object))[0, 0])
 
