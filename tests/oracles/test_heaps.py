@@ -106,3 +106,12 @@ def test_rows_are_drawn_as_they_were_with_what_was_missing(generator):
     assert draws["level"].mean() == pytest.approx(level.mean(), abs=0.12)
     complete = model.density_.draws_log_density(50, np.random.default_rng(0))[0]
     assert np.isfinite(complete).all()
+
+
+def test_however_heavy_rows_are_scores_are_finite():
+    values, masses = np.arange(6.0), np.array([50.0, 400, 30, 700, 20, 300])
+    light, heavy = (find_heaps(values, factor * masses, 0.0) for factor in (1e12, 1e69))
+    assert np.isfinite(heavy.scores).all()
+    # Frequencies are known exactly with either; the ends are where rounding leaves them.
+    inner = np.linspace(0.5, 4.5, 9)
+    np.testing.assert_allclose(heavy.forward(inner), light.forward(inner), atol=1e-9)

@@ -253,8 +253,8 @@ def _scores(
     levels = before[owner] + along * masses[owner]
     levels += (1 - masses.sum()) * smooth.shares_below(knots, bandwidth)
     knots, first = np.unique(knots, return_index=True)
-    # Beyond the outermost values there may be a quarter of a row.
-    least = 0.25 / seen.total
+    # Beyond the outermost values there may be a quarter of a row, but no less than rounding leaves.
+    least = max(0.25 / seen.total, float(np.finfo(float).eps))
     scores = ndtri(np.clip(levels[first], least, 1 - least))
     rising = np.append(True, np.diff(scores) > 0)
     cells, _ = smooth.cells(values, bandwidth)

@@ -107,10 +107,13 @@ class _Judged(NamedTuple):
         return mean_and_error(self.logs[kind] - self.logs[other], self.weights)
 
     def not_far_behind(self) -> list[MarginalKind]:
-        """Kinds that are not worse than the best one significantly."""
+        """Kinds that are not worse than the best one significantly.
+
+        All, where log densities are so extreme that their differences are no numbers.
+        """
         top = max(self.logs, key=lambda kind: mean_and_error(self.logs[kind], self.weights)[0])
         behind = {kind: self.gain(top, kind) for kind in self.logs}
-        return [kind for kind, (gain, error) in behind.items() if gain <= _FAR_BEHIND * error]
+        return [kind for kind, (gain, error) in behind.items() if not gain > _FAR_BEHIND * error]
 
     def best(self, kinds: Sequence[MarginalKind]) -> MarginalKind:
         """The last of the kinds that is better than those before it."""
