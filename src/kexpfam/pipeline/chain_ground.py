@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt64
 
 from kexpfam.base.line import OnLine
 from kexpfam.base.ordered import OrderedMixture
@@ -185,17 +185,36 @@ def distinct_rows(
     codes, weights, whole = codes[order], weights[order], whole[order]
     first = np.append(True, (np.diff(whole, axis=0) != 0).any(axis=1))
     totals = np.add.reduceat(weights, np.flatnonzero(first))
-    codes, whole = codes[first], whole[first]
-    # In units of the largest magnitude, so that no square overflows.
-    whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
-    scale = whole.std(axis=0)
-    keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
+    codes = codes[first]
+    keys = _keys_of_distinct(codes, seed)
     sketch = sketch_rows(codes, totals, keys, MOST_ROWS)
     numbered = number_folds(sketch.keys, N_FOLDS)
     folds = numbered.numbers(sketch.keys)
     of_all = np.empty(len(order), np.int64)
     of_all[order] = numbered.numbers(keys)[np.cumsum(first) - 1]
     return table_rows(layout, sketch.rows, sketch.weights, sketch.keys, folds), of_all
+
+
+def _keys_of_distinct(codes: Float[np.ndarray, "n d"], seed: int) -> UInt64[np.ndarray, " n"]:
+    """Keys of rows that all differ, from standardized values.
+
+    A hole stands at a number of its own. Where values are so near to each other, beside that, that
+    keys do not tell them apart, it stands beside the largest of them.
+    """
+    gone = np.isnan(codes)
+    low, high = (np.where(gone, end, codes) for end in (np.inf, -np.inf))
+    smallest, largest = low.min(axis=0), high.max(axis=0)
+    # Relative to the values, so that no difference overflows.
+    beside = np.where(largest > smallest, 2 * largest - smallest, largest + 1.0)
+    for hole in (_HOLE, np.where(np.isfinite(beside), beside, largest)):
+        whole = np.where(gone, hole, codes)
+        # In units of the largest magnitude, so that no square overflows.
+        whole = whole / np.maximum(np.abs(whole).max(axis=0), 1e-300)
+        scale = whole.std(axis=0)
+        keys = row_keys((whole - whole.mean(axis=0)) / np.where(scale > 0, scale, 1.0), seed)
+        if not gone.any() or len(np.unique(keys)) == len(keys):
+            break
+    return keys
 
 
 def copies_apart(rows: TableRows) -> TableRows:
