@@ -13,7 +13,8 @@ mixture" is `KernelChain(tilt=None)`, its base density without regressions and t
 Every method has two cores to itself, and seconds are those of the clock on the wall. It is tried on
 a few rows first, so that imports and programs of other shapes are not counted. The number of rows
 that tune a kernel of KernelChain was decided on the validation rows of white wine, gas turbine and
-MiniBooNE, and on synthetic tables.
+MiniBooNE, and on synthetic tables. What "fast" leaves out was decided by the times of fits to
+MiniBooNE and breast cancer; that an order of columns is tried less often, by those of MiniBooNE.
 
 Mixed tables: Adult and Palmer penguins, from the folder that the environment variable KEXPFAM_DATA
 names; a tenth of the rows tests. Log densities are per unit of columns with densities, and
