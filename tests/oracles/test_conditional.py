@@ -11,7 +11,8 @@ from scipy.optimize import approx_fprime
 
 from kexpfam import ConditionalKernelExponentialFamily
 from kexpfam.base.bell import bell_cdf, bell_gradient, bell_log_density, bell_quantile
-from kexpfam.base.covariance import Covariance, evidence, to_logs
+from kexpfam.base.covariance import Covariance, to_logs
+from kexpfam.base.evidence import evidence
 from kexpfam.base.location import (
     add_to_location,
     fewer_directions,

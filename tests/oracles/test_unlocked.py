@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kexpfam.unlocked import add_products, factored, invert_factored, invert_lower, solve_lower
+from kexpfam.unlocked import (
+    add_products,
+    factored,
+    invert_factored,
+    invert_lower,
+    inverted_triangles,
+    solve_lower,
+)
 
 
 @pytest.fixture
@@ -50,11 +57,28 @@ def test_systems_of_a_factor(turned, matrix, generator):
     np.testing.assert_allclose(right, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_products_are_added_to_one_half(upper, order, matrix, generator):
+def test_products_are_added_to_the_upper_half(order, matrix, generator):
     rows = np.array(generator.standard_normal((7, 4)), order=order)
-    total, half = np.asfortranarray(matrix), np.triu if upper else np.tril
-    add_products(total, rows, 0.5, upper=upper)
-    np.testing.assert_allclose(half(total), half(0.5 * matrix + rows @ rows.T), rtol=1e-12)
-    np.testing.assert_array_equal(total - half(total), matrix - half(matrix))
+    total = np.asfortranarray(matrix)
+    add_products(total, rows)
+    np.testing.assert_allclose(np.triu(total), np.triu(matrix + rows @ rows.T), rtol=1e-12)
+    np.testing.assert_array_equal(np.tril(total, -1), np.tril(matrix, -1))
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 64, 65])
+def test_stacks_of_triangles(size, generator):
+    rows = generator.standard_normal((4, size, size + 20))
+    factors = np.linalg.cholesky(rows @ rows.transpose(0, 2, 1) / (size + 1) + np.eye(size))
+    before = factors.copy()
+    # Solved by general elimination, which does not know that they are triangles.
+    np.testing.assert_allclose(inverted_triangles(factors), np.linalg.inv(factors), atol=1e-12)
+    # Also where they do not lie in memory one after the other.
+    slanted = factors.transpose(1, 2, 0).copy().transpose(2, 0, 1)
+    np.testing.assert_array_equal(inverted_triangles(slanted), inverted_triangles(factors))
+    np.testing.assert_array_equal(factors, before)
+
+
+def test_a_triangle_without_an_inverse_is_refused():
+    with pytest.raises(np.linalg.LinAlgError, match="zero on its diagonal"):
+        inverted_triangles(np.stack([np.eye(3), np.diag([1.0, 0.0, 1.0])]))

@@ -185,8 +185,7 @@ def add_to_location(
     for part in _parts(len(rows)):
         roots = np.sqrt(weights[part])
         weighed = covariance.between(rows[part], points) * roots[:, None]
-        # Only the upper half is summed.
-        add_products(products, weighed.T, upper=True)
+        add_products(products, weighed.T)
         pulls += (targets[part] * roots) @ weighed
     squares, weight = sums.squares + weights @ targets**2, sums.weight + weights.sum()
     return LocationSums(products, pulls, np.asarray(squares), np.asarray(weight))

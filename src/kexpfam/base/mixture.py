@@ -33,6 +33,7 @@ from jaxtyping import Float
 from kexpfam.arrays import namespace, outer_products, special
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import upper_half
+from kexpfam.unlocked import inverted_triangles
 
 __all__ = [
     "BaseDerivatives",
@@ -186,7 +187,7 @@ class GaussianMixtureDensity:
 
     @cached_property
     def components(self) -> Components:
-        roots = np.linalg.inv(np.linalg.cholesky(self.covariances))
+        roots = inverted_triangles(np.linalg.cholesky(self.covariances))
         log_volumes = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
         with np.errstate(divide="ignore"):
             log_heights = np.log(self.weights) + log_volumes

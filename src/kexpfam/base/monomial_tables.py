@@ -34,6 +34,7 @@ from kexpfam.logarithms import shares_of
 from kexpfam.precision import is_accelerated
 from kexpfam.symmetric import form_coefficients
 from kexpfam.threads import in_threads
+from kexpfam.unlocked import inverted_triangles
 
 __all__ = [
     "Expectation",
@@ -103,12 +104,12 @@ class JoinedMixtures(NamedTuple):
 
     def polynomials(self) -> Float[np.ndarray, "k p"]:
         """Log densities of the components as sums of monomials."""
-        diagonals = np.diagonal(self.factors, axis1=1, axis2=2)
+        roots = inverted_triangles(self.factors)
         parts = Polynomials.of(
             np.log(self.weights),
             self.means,
-            np.linalg.inv(self.covariances),
-            -2 * np.log(diagonals).sum(axis=1),
+            roots.transpose(0, 2, 1) @ roots,
+            2 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1),
         )
         forms = parts.halves * _form_factors(self.means.shape[1])
         columns = (parts.constants[:, None], parts.pulls, forms)

@@ -29,6 +29,7 @@ from scipy.special import ndtri
 from kexpfam.base.mixture import Polynomials
 from kexpfam.logarithms import log_sum_exp
 from kexpfam.symmetric import form_coefficients
+from kexpfam.unlocked import inverted_triangles
 
 __all__ = [
     "BLOCK_NUMBERS",
@@ -139,7 +140,7 @@ class OrderedMixture(NamedTuple):
         places = np.flatnonzero(~there)
         covariances[:, places, places] = 1.0
         roots = np.linalg.cholesky(covariances)
-        inverses = np.linalg.inv(roots)
+        inverses = inverted_triangles(roots)
         means = np.where(there, self.means, 0.0)
         deviations = np.diagonal(roots, axis1=1, axis2=2).T.copy()
         polynomials = None
@@ -190,7 +191,7 @@ class OrderedMixture(NamedTuple):
             roots[:, n_known:, n_known:],
         )
         shifts = rows[:, None, known] - self.means[None, :, known]
-        residuals = np.einsum("kij,nkj->nki", np.linalg.inv(head), shifts, optimize=True)
+        residuals = np.einsum("kij,nkj->nki", inverted_triangles(head), shifts, optimize=True)
         logs = np.log(self.weights) - (residuals**2).sum(axis=2) / 2
         logs = logs - np.log(np.diagonal(head, axis1=1, axis2=2)).sum(axis=1)
         chosen = _chosen(logs, uniform)

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.covariance import Covariance, Kind, tune_covariance
+from kexpfam.base.covariance import Covariance, Kind
+from kexpfam.base.evidence import tune_covariance
 from kexpfam.data.pairs import Pairs
 from kexpfam.data.response import Response, bent_responses, straight_response
 from kexpfam.progress import Progress

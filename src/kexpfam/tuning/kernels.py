@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from kexpfam.base.covariance import Covariance, Kind, tune_covariance
+from kexpfam.base.covariance import Covariance, Kind
+from kexpfam.base.evidence import tune_covariance
 from kexpfam.threads import one_blas_thread
 from kexpfam.tuning.number_problem import NumberProblem
 
