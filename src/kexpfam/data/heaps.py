@@ -28,6 +28,7 @@ one whole number to the next.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
@@ -101,8 +102,12 @@ def _on_lines(
     return np.interp(values, knots, heights) + slope * beyond
 
 
-class _Smooth(NamedTuple):
-    """Kernel density estimates of a column, on u = arsinh((x − middle)/scale)."""
+@dataclass(frozen=True)
+class _Smooth:
+    """Kernel density estimates of a column, on u = arsinh((x − middle)/scale).
+
+    `kept` are distribution functions on the grid that have been computed, by their bandwidth.
+    """
 
     low: float
     middle: float
@@ -110,6 +115,7 @@ class _Smooth(NamedTuple):
     grid: Float[np.ndarray, " g"]
     centers: Float[np.ndarray, " j"]
     masses: Float[np.ndarray, " j"]
+    kept: dict[float, Float[np.ndarray, " g"]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -141,14 +147,18 @@ class _Smooth(NamedTuple):
         self, values: Float[np.ndarray, " n"], bandwidth: float
     ) -> Float[np.ndarray, " n"]:
         """How much of the density lies below."""
-        shares = self.masses / self.masses.sum()
-        found = np.zeros(len(self.grid))
-        for share, width in ((1 - _WIDE_SHARE, bandwidth), (_WIDE_SHARE, _BANDWIDTHS[-1])):
-            places = (self.grid[:, None] - self.centers) / self.widths(self.centers, width)
-            found += share * (ndtr(places) @ shares)
+        found = (1 - _WIDE_SHARE) * self._on_grid(bandwidth)
+        found += _WIDE_SHARE * self._on_grid(_BANDWIDTHS[-1])
         ends = self.units(np.append(values, self.low))
         below = np.interp(ends, self.grid, found, 0.0)
         return np.clip(below[:-1] - below[-1], 0.0, None) / (1 - below[-1])
+
+    def _on_grid(self, bandwidth: float) -> Float[np.ndarray, " g"]:
+        """How much of the rows' kernels lies below each point of the grid."""
+        if bandwidth not in self.kept:
+            places = (self.grid[:, None] - self.centers) / self.widths(self.centers, bandwidth)
+            self.kept[bandwidth] = ndtr(places) @ (self.masses / self.masses.sum())
+        return self.kept[bandwidth]
 
     def cells(
         self, values: Float[np.ndarray, " k"], bandwidth: float
