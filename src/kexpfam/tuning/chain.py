@@ -3,9 +3,10 @@
 For a number, in this order:
 
 1. length-scales of the columns before, as they are or mapped, by the evidence of a Gaussian process
-   for the number;
+   for the number (`kexpfam.tuning.kernels`);
 2. a bell around the process's prediction, each row predicted by the others, and the share of it
-   that makes the stack with the mixture's conditional likeliest; none where that gains too little;
+   that makes the stack with the mixture's conditional likeliest; none where that gains too little,
+   and rivals of the kernel where it gains much (`kexpfam.tuning.regressions`);
 3. a tilt of the stack (`kexpfam.model.residual_tilt`), likeliest for residuals that are out of
    sample, over a path of penalties from strong to weak; held-out rows choose one, or none. Some
    rows and few functions are tried first;
@@ -30,15 +31,14 @@ from kexpfam.model.chain_terms import NumberTerm
 from kexpfam.model.residual_tilt import NODES, cell_log_ratio, normal_masses
 from kexpfam.solve.conditional import TiltProblem
 from kexpfam.threads import one_blas_thread
-from kexpfam.tuning.bells import Bell, fitted_bell, refitted_bell, with_shares
+from kexpfam.tuning.bells import Bell, refitted_bell
 from kexpfam.tuning.gate import mean_and_error
 from kexpfam.tuning.held_out import PENALTIES
-from kexpfam.tuning.kernels import FEWEST_ROWS, tuned_kernel
+from kexpfam.tuning.kernels import FEWEST_ROWS
 from kexpfam.tuning.level_frequencies import choose_frequencies, fit_frequencies
 from kexpfam.tuning.number_choices import (
     LEAST_GAIN,
     LEAST_STEP,
-    POINTS,
     STEPS,
     THOROUGH,
     Effort,
@@ -46,6 +46,7 @@ from kexpfam.tuning.number_choices import (
     TiltChoice,
 )
 from kexpfam.tuning.number_problem import NumberProblem
+from kexpfam.tuning.regressions import chosen_regression
 
 __all__ = [
     "FEWEST_ROWS",
@@ -57,9 +58,6 @@ __all__ = [
     "functions_for",
 ]
 
-# No more points of a location are tried where a bell has hardly a share, or where points fail to
-# see less than a gain that pays for the time of more.
-_MORE_SHARE, _MORE_GAIN = 0.25, 0.02
 # Functions of the inputs and rows, for a first look and for good.
 _FIRST_FUNCTIONS, FUNCTIONS, _FIRST_ROWS, MOST_ROWS = 40, 200, 2000, 10_000
 # Penalties after which a path ends that has not gained this many nats a row.
@@ -74,15 +72,13 @@ def choose_number(
     """A covariance, a share of the bell and a penalty, where they pay."""
     if len(problem.weights) < FEWEST_ROWS or not 0 < held.sum() < len(held):
         return NumberChoice()
-    varying = problem.inputs.shape[1] > 0
-    covariance, plain = None, False
-    if varying:
-        covariance, plain = tuned_kernel(problem.where(problem.known), effort.tuning_rows)
-    problem = problem.seen(plain)
-    choice, stacked = NumberChoice(term=NumberTerm(plain=plain)), problem.line
-    if covariance is not None:
-        choice, bell = _stacked(problem, choice, covariance, effort)
+    choice, stacked, covariance = NumberChoice(), problem.line, None
+    regression = chosen_regression(problem, effort) if problem.inputs.shape[1] > 0 else None
+    if regression is not None:
+        choice, covariance = regression.choice, regression.kernel.covariance
+        problem = problem.seen(regression.kernel.plain)
         if choice.share > 0:
+            bell = regression.bell
             stacked = bell.beside(problem, choice)
             choice = choice._replace(term=_with_bell(choice, bell), sums=bell.sums)
     tilt, penalties = None, PENALTIES
@@ -142,26 +138,6 @@ def fit_number(
     if choice.frequencies is not None:
         term = term._replace(frequencies=fit_frequencies(problem, choice.frequencies))
     return term
-
-
-def _stacked(
-    problem: NumberProblem, choice: NumberChoice, covariance: Covariance, effort: Effort
-) -> tuple[NumberChoice, Bell]:
-    """A bell, and its shares beside the mixture's conditional."""
-    bell = fitted_bell(problem, covariance, POINTS)
-    choice, reached = with_shares(choice, problem, bell)
-    gained = np.inf
-    for n_points, least in effort.further_points:
-        enough = choice.share >= _MORE_SHARE and gained >= least
-        enough = enough and choice.share * bell.unseen > _MORE_GAIN
-        if not enough or len(problem.weights) < 2 * n_points:
-            break
-        larger = fitted_bell(problem, covariance, n_points)
-        other, gain = with_shares(choice, problem, larger)
-        gained = gain - reached
-        if gained > 0:
-            choice, bell, reached = other, larger, gain
-    return choice, bell
 
 
 def _tilt_problem(

@@ -37,18 +37,20 @@ class Effort(NamedTuple):
     """How much is tried for numbers.
 
     `further_points` are more points of a location, and the nats a row that the last step must have
-    gained for them; `tuning_rows` is how many rows tune a kernel at most; `orders` says whether
-    another order of the numbers is compared with that of the table.
+    gained for them; `tuning_rows` is how many rows tune a kernel at most; `rival_gain` is what a
+    bell must gain so that rivals of its kernel are tried; `orders` says whether another order of
+    the numbers is compared with that of the table.
     """
 
     further_points: tuple[tuple[int, float], ...]
     tuning_rows: int
+    rival_gain: float
     orders: bool
 
 
 # What the last step must have gained is about twice what the next one gains.
-THOROUGH = Effort(((512, 0.0), (1024, 0.02), (2048, 0.1)), 1000, True)
-FAST = Effort((), 320, False)
+THOROUGH = Effort(((512, 0.0), (1024, 0.02), (2048, 0.1)), 1000, 0.3, True)
+FAST = Effort((), 320, float("inf"), False)
 
 
 class TiltChoice(NamedTuple):
