@@ -39,8 +39,8 @@ __all__ = ["Evidence", "evidence", "tune_covariance"]
 _LENGTH_LIMITS, _VARIANCE_LIMITS, _NOISE_LIMITS = (-3.0, 6.0), (-9.0, 6.0), (-14.0, 2.0)
 # A weak pull of log length-scales toward log √d keeps those that the rows say nothing about.
 _PULL = 1.0 / 8.0
-# Lines that are worked on together.
-_LINES = 80
+# Lines that are worked on together: with fewer, threads wait for Python between operations.
+_LINES = 160
 
 
 class Evidence:

@@ -50,7 +50,7 @@ class Effort(NamedTuple):
 
 # What the last step must have gained is about twice what the next one gains.
 THOROUGH = Effort(((512, 0.0), (1024, 0.02), (2048, 0.1)), 1000, 0.3, True)
-FAST = Effort((), 320, float("inf"), False)
+FAST = Effort((), 320, 1.0, False)
 
 
 class TiltChoice(NamedTuple):
