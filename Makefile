@@ -58,7 +58,7 @@ experiments: .venv/installed
 # Every claim of docs/benchmarks.md but the GPU's, one after the other; half an hour.
 bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench]'
-	for name in moments prediction flow_evaluation tuned_fit tuned_functions peers grid cluster scaling growth costs memory flows trust many_tables attribution conditional missing draws report; do $(BIN)/python benchmarks/$$name.py; done
+	for name in moments prediction flow_evaluation tuned_fit tuned_functions peers grid cluster scaling growth costs memory flows trust many_tables rival_kernels attribution conditional missing draws report; do $(BIN)/python benchmarks/$$name.py; done
 	$(BIN)/python benchmarks/page.py
 
 # Hostile files, numbers, settings and command lines, for ATTACK_S seconds.

@@ -61,7 +61,9 @@ def archive() -> tarfile.TarFile:
     return tarfile.open(Path(found.origin).parent / "resources.tar.gz")
 
 
-def names() -> list[str]:
+def names(
+    rows: tuple[float, float] = (FEWEST_ROWS, float("inf")), columns: range = COLUMNS
+) -> list[str]:
     """Names of the data sets that are used, the longest last."""
     sizes: dict[str, int] = {}
     with archive() as files:
@@ -71,7 +73,8 @@ def names() -> list[str]:
             stream = files.extractfile(member)
             assert stream is not None
             lines = stream.read().decode("utf-8", "replace").splitlines()
-            if len(lines) > FEWEST_ROWS and lines[0].count(",") in COLUMNS:
+            # The first line has the names, and the first column the numbers of rows.
+            if rows[0] <= len(lines) - 1 <= rows[1] and lines[0].count(",") in columns:
                 sizes.setdefault(Path(member.name).stem, len(lines))
     return sorted(sizes, key=lambda name: (sizes[name], name))
 

@@ -4,39 +4,23 @@ import numpy as np
 import pytest
 
 from kexpfam.base.covariance import Covariance
-from kexpfam.base.line import OnLine
 from kexpfam.base.location import fit_points
 from kexpfam.tuning.bells import fitted_bell, refitted_bell
-from kexpfam.tuning.number_problem import NumberProblem
 
 COVARIANCE = Covariance("rbf", np.array([1.0, 2.0]), 1.0, 0.2, 0.05)
 
 
-def problem_of(n_rows):
+@pytest.fixture
+def problem(number_problem):
     generator = np.random.default_rng(0)
-    inputs = generator.standard_normal((n_rows, 2))
-    targets = np.sin(inputs[:, 0]) + 0.2 * generator.standard_normal(n_rows)
-    return NumberProblem(
-        np.arange(n_rows),
-        inputs,
-        inputs,
-        generator.random(n_rows) < 0.9,
-        targets,
-        OnLine(*np.zeros((4, n_rows))),
-        np.stack([targets, targets, np.full(n_rows, -np.inf)]),
-        (-np.inf, np.inf),
-        False,
-        generator.uniform(0.5, 3.0, n_rows),
-        np.full(n_rows, 0.5),
-        targets,
-        np.zeros((n_rows, 0)),
-        (),
-    )
+    inputs = generator.standard_normal((300, 2))
+    targets = np.sin(inputs[:, 0]) + 0.2 * generator.standard_normal(300)
+    known, weights = generator.random(300) < 0.9, generator.uniform(0.5, 3.0, 300)
+    return number_problem(inputs, targets, known=known, weights=weights)
 
 
 @pytest.mark.parametrize("n_points", [20, 200])
-def test_rows_are_added_to_the_sums_of_a_bell(n_points):
-    problem = problem_of(300)
+def test_rows_are_added_to_the_sums_of_a_bell(n_points, problem):
     seen = np.arange(300) % 5 > 0
     before = fitted_bell(problem.where(seen), COVARIANCE, n_points)
     after = refitted_bell(problem, before.location, before.sums, seen)
@@ -56,8 +40,7 @@ def test_rows_are_added_to_the_sums_of_a_bell(n_points):
     assert after.location.noise_ratio == pytest.approx(before.location.noise_ratio)
 
 
-def test_more_points_see_what_few_do_not():
-    problem = problem_of(300)
+def test_more_points_see_what_few_do_not(problem):
     few, more = (fitted_bell(problem, COVARIANCE, n_points).unseen for n_points in (5, 60))
     assert few > 0.1 > 0.02 > more
     assert fitted_bell(problem, COVARIANCE, 200).unseen == pytest.approx(0.0, abs=1e-12)
