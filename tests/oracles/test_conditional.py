@@ -10,9 +10,10 @@ from scipy import integrate, stats
 from scipy.optimize import approx_fprime
 
 from kexpfam import ConditionalKernelExponentialFamily
+from kexpfam.base import evidence as evidence_module
 from kexpfam.base.bell import bell_cdf, bell_gradient, bell_log_density, bell_quantile
 from kexpfam.base.covariance import Covariance, to_logs
-from kexpfam.base.evidence import evidence
+from kexpfam.base.evidence import Evidence
 from kexpfam.base.location import (
     add_to_location,
     fewer_directions,
@@ -51,15 +52,29 @@ def targets(rows, generator):
 def test_evidence_and_its_derivative(covariance, rows, targets, generator):
     relative = generator.uniform(0.5, 2.0, len(rows))
     logs = to_logs(covariance)
-    value, derivative = evidence(covariance.kind, logs, rows, targets, relative)
+    value, derivative = Evidence(covariance.kind, rows, targets, relative)(logs)
     matrix = covariance.between(rows, rows) + covariance.noise * np.diag(relative)
     expected = stats.multivariate_normal(np.zeros(len(rows)), matrix).logpdf(targets)
     assert value == pytest.approx(expected + 0.5 * len(rows) * np.log(2 * np.pi), rel=1e-9)
     differences = approx_fprime(
-        logs, lambda at: evidence(covariance.kind, at, rows, targets, relative)[0], 1e-6
+        logs, lambda at: Evidence(covariance.kind, rows, targets, relative)(at)[0], 1e-6
     )
     # Differences of numbers of size 30 with steps of 1e-6 are good to about 1e-5.
     np.testing.assert_allclose(derivative, differences, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lines", [1, 7, 39])
+@pytest.mark.parametrize("covariance", COVARIANCES, ids=["rbf", "matern"])
+def test_blocks_of_lines_make_no_difference(covariance, lines, rows, targets, monkeypatch):
+    """The rows of one block above are those of several, of which the last is smaller."""
+    whole = Evidence(covariance.kind, rows, targets, np.ones(len(rows)))(to_logs(covariance))
+    monkeypatch.setattr(evidence_module, "_LINES", lines)
+    parts = Evidence(covariance.kind, rows, targets, np.ones(len(rows)))
+    for _ in range(2):
+        # Twice, since its matrices are written over.
+        value, derivative = parts(to_logs(covariance))
+        assert value == pytest.approx(whole[0], rel=1e-12)
+        np.testing.assert_allclose(derivative, whole[1], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["rbf", "matern"])
@@ -70,15 +85,15 @@ def test_derivatives_of_evidence_in_single_precision(noise, kind, generator):
     targets = np.sin(rows @ generator.standard_normal(5))
     relative = generator.uniform(0.5, 2.0, len(rows))
     logs = to_logs(Covariance(kind, generator.uniform(1, 3, 5), 1.2, 0.1, noise))
-    value, _ = evidence(kind, logs, rows, targets, relative)
-    same, derivative = evidence(kind, logs, rows, targets, relative, single=True)
+    value, _ = Evidence(kind, rows, targets, relative)(logs)
+    same, derivative = Evidence(kind, rows, targets, relative, single=True)(logs)
     assert same == value
     assert derivative.dtype == np.float64
     steps = 1e-5 * np.eye(len(logs))
     differences = [
         (
-            evidence(kind, logs + step, rows, targets, relative)[0]
-            - evidence(kind, logs - step, rows, targets, relative)[0]
+            Evidence(kind, rows, targets, relative)(logs + step)[0]
+            - Evidence(kind, rows, targets, relative)(logs - step)[0]
         )
         / 2e-5
         for step in steps

@@ -33,7 +33,7 @@ from scipy.optimize import minimize
 from kexpfam.base.covariance import Covariance, Kind, bordered, from_logs, profile_of, to_logs
 from kexpfam.unlocked import factored, invert_factored, solve_lower
 
-__all__ = ["Evidence", "evidence", "tune_covariance"]
+__all__ = ["Evidence", "tune_covariance"]
 
 # Log parameters stay in here; standardized inputs and targets need no more.
 _LENGTH_LIMITS, _VARIANCE_LIMITS, _NOISE_LIMITS = (-3.0, 6.0), (-9.0, 6.0), (-14.0, 2.0)
@@ -137,19 +137,6 @@ class Evidence:
         noise = 0.5 * own @ self.relative
         parts = [found.smooth * smooth, found.plane * plane, found.noise * noise]
         return np.concatenate([found.smooth * lengths, np.array(parts)]).astype(float)
-
-
-def evidence(
-    kind: Kind,
-    logs: Float[np.ndarray, " p"],
-    rows: Float[np.ndarray, "n d"],
-    targets: Float[np.ndarray, " n"],
-    relative: Float[np.ndarray, " n"],
-    *,
-    single: bool = False,
-) -> tuple[float, Float[np.ndarray, " p"]]:
-    """L and its derivative, once."""
-    return Evidence(kind, rows, targets, relative, single=single)(logs)
 
 
 def tune_covariance(

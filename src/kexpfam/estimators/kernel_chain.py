@@ -67,9 +67,10 @@ class KernelChain(
         What improves the base density, column by column. "auto" tries regressions and tilts, and
         keeps those from which held-out rows gain. "fast" tries less: regressions have at most 256
         points, fewer kernels are compared, on at most 320 rows, and the columns keep their order.
-        Such a fit takes about two thirds of the time. None tries nothing: the density is a mixture
-        of Gaussians after the maps, beside frequencies of the categories. Such a fit takes about a
-        third of the time, evaluates faster, and `conditional` is exact for any columns.
+        Such a fit takes between two thirds of the time and all of it. None tries nothing: the
+        density is a mixture of Gaussians after the maps, beside frequencies of the categories. Such
+        a fit takes about a third of the time, evaluates faster, and `conditional` is exact for any
+        columns.
     gate : bool, default=True
         Return the base density (the mixture, and frequencies of the categories) unless the chain is
         better by more than a standard error on held-out rows.
